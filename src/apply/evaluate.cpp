@@ -1,6 +1,7 @@
 #include "unisono/apply/evaluate.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -96,6 +97,11 @@ void add_recommendations(comm::Communicator& world, TrainedModel& model, const E
 void say_unseen(comm::Communicator& world, TrainedModel& model, const ApplyOptions& options,
                 nlohmann::ordered_json& object, Log& log) {
   if (!world.is_root()) return;
+  const std::vector<std::string>& absent = (*model.data)->info().absent_labels;
+  if (!absent.empty() && answer_kind(model).width > 0) {
+    log.warning(fmt::format("{}: does not name the label{} {}, so that no example has {}", model.source,
+                            absent.size() == 1 ? "" : "s", fmt::join(absent, ", "), absent.size() == 1 ? "it" : "them"));
+  }
   const std::string text = session::unseen_text(model.config, *model.parts->model, **model.data, model.split,
                                                 class_names_of(model, options));
   if (text.empty()) return;
@@ -119,12 +125,14 @@ void print_evaluation(comm::Communicator& world, const ApplyOptions& options, co
   object.update(records::to_json(found.metrics));
   say_unseen(world, model, options, object, log);
   std::vector<std::string> lines;
-  const int width = class_reading(model) ? 27 : 15;  // of the names below these
+  const bool has_figures = class_reading(model) || !label_names_of(model).empty();
+  const int width = has_figures ? 27 : 15;  // of the names below these
   for (const models::Metric& metric : found.metrics)
     lines.push_back(fmt::format("  {:{}} {}", metric.name, width, records::metric_text(metric.value, 6)));
   const Report report{object, lines};
   if (found.classes)
     report.add(*found.classes, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
+  if (found.labels) report.add(*found.labels, label_names_of(model));
   add_recommendations(world, model, how, report, log);
   if (how.json) return log.info(records::json_line(object));
   log.info(fmt::format("{} (step {}) on {}, {}", model.checkpoint.path, model.checkpoint.header.step, model.data_text(),
@@ -249,7 +257,7 @@ std::string values_text(const data::Preprocessing& preprocessing, View features)
 
 /// Of what the worst examples are ordered by: "1 − probability of the label", "distance from the target", …
 std::string error_name(const TrainedModel& model, const std::optional<records::ClassReading>& reading) {
-  if (!reading) return "distance from the " + answer_kind(model).name;
+  if (!reading) return "distance from the " + (label_names_of(model).empty() ? answer_kind(model).name : "labels");
   return reading->probabilities ? "1 − probability of the label" : "margin by which another class wins";
 }
 
@@ -316,12 +324,17 @@ std::vector<records::Neighbours> neighbours_of(const TrainedModel& model) {
 /// What is known of the whole split, and of its classes.
 void add_evaluation(records::ModelExamples& examples, TrainedModel& model) {
   const bool is_held_out = model.split != data::Split::train;  // training sets may take long
-  if (!is_held_out && !examples.reading) return;
+  if (!is_held_out && !examples.reading && examples.labels.empty()) return;
   session::SplitFigures found = evaluate_model(model, /*curves=*/true);
   if (found.classes) {
     examples.curves = std::move(found.classes->curves);
     examples.ranking = std::move(found.classes->ranking);
     if (found.classes->matrix.has_cells()) examples.matrix = std::move(found.classes->matrix);
+  }
+  if (found.labels) {
+    examples.curves = std::move(found.labels->curves);
+    examples.ranking = std::move(found.labels->ranking);
+    examples.label_counts = std::move(found.labels->counts);
   }
   if (!is_held_out) return;
   examples.evaluation = {.checkpoint = model.checkpoint.path,
@@ -338,6 +351,7 @@ records::ModelExamples examples_of_model(const ApplyOptions& options, std::size_
   TrainedModel model(*alone, options, log);
   model.say_left_out(log);
   records::ModelExamples examples{.reading = class_reading(model), .classes = class_names_of(model, options)};
+  examples.labels = label_names_of(model);
   add_evaluation(examples, model);
   add_worst(examples, model, most);
   examples.neighbours = neighbours_of(model);

@@ -120,8 +120,9 @@ void require_same_outputs(TrainedModel& first, TrainedModel& other, const std::s
   const models::Model &a = *first.parts->model, &b = *other.parts->model;
   refuse(a.output_size() != b.output_size(), fmt::format("this model has {}", count_of(b.output_size(), "output")));
   refuse(a.prediction() != b.prediction(), "this model's outputs mean something else");
-  refuse(first.checkpoint.header.preprocessing.class_names != other.checkpoint.header.preprocessing.class_names,
-         "this model has other classes, or has them in another order");
+  const data::Preprocessing &known = first.checkpoint.header.preprocessing, &own = other.checkpoint.header.preprocessing;
+  refuse(known.class_names != own.class_names, "this model has other classes, or has them in another order");
+  refuse(known.label_names != own.label_names, "this model has other labels, or has them in another order");
   const std::int64_t examples = session::examples_of((*other.data)->info(), other.split);
   refuse(examples != session::examples_of((*first.data)->info(), first.split) || first.split != other.split,
          fmt::format("this model would be applied to {}", count_of(examples, "example")));
@@ -253,6 +254,7 @@ SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const P
                       .layer = how.layer,
                       .overwrite = how.overwrite,
                       .ranks = ranks};
+  options.labels = label_names_of(model);
   if (options.classes || answer.name == "label") options.class_names = class_names_of(model, apply);
   if (model.checkpoint.header.inputs.kind == data::SetKind::ratings && how.output.ends_with(".csv")) {
     options.label_names = ",user,item";

@@ -144,6 +144,10 @@ void add_csv(Command import, Chosen& chosen) {
   command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
   command.add_choice("--task", options->task, data::kTasks, "what the column of --label holds");
   command.add_option("--target", options->target, "column with the number to predict (regression), instead of --label");
+  command
+      .add_option("--label-columns", options->label_columns,
+                  "columns of 0 and 1, one for each label of which a row may have several, instead of --label")
+      .separated_by(',');
   command.add_option("--exclude", options->exclude, "columns that are not used as features").separated_by(',');
   command
       .add_option("--include", options->include,

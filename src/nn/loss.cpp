@@ -31,7 +31,8 @@ void require_output_for_each_class(const char* loss, const Shape& out, const Tar
   }
   if (data.classes == 0) {
     throw ConfigError(fmt::format(
-        "model.loss: {} needs labels, but the data have none; use mean_squared_error for targets, or data with labels",
+        "model.loss: {} needs labels, but the data have none; use mean_squared_error for targets, sigmoid_cross_entropy "
+        "for several labels of an example (targets of 0 and 1), or data with labels",
         loss));
   }
   if (out.extent.size() != data.classes) {

@@ -348,7 +348,7 @@ void ClassificationFigures::set_untrained(const std::vector<bool>& untrained) {
   }
 }
 
-RankingFigures ClassificationFigures::mean_ranking() const {
+RankingFigures mean_of(const std::vector<RankingFigures>& ranking) {
   RankingFigures sum;
   double count = 0;
   for (const RankingFigures& one : ranking) {
@@ -369,7 +369,7 @@ std::vector<models::Metric> metrics_of(const ClassificationFigures& figures) {
   const ConfusionMatrix& matrix = figures.matrix;
   const bool two = matrix.classes() == 2;
   if (!figures.ranking.empty()) {
-    const RankingFigures mean = figures.mean_ranking();
+    const RankingFigures mean = mean_of(figures.ranking);
     add("auc", mean.roc_auc);
     add("average_precision", mean.average_precision);
     if (!metrics.empty()) metrics.front().shown = two;

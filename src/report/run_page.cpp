@@ -9,6 +9,7 @@
 #include "plot/plots.hpp"
 #include "sections.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/label_names.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::report {
@@ -317,6 +318,13 @@ struct Judged {
   std::string truth, predicted;
 };
 Judged judged(const records::WorstExample& worst, const records::ModelExamples& examples) {
+  if (!examples.labels.empty()) {
+    const auto text = [&](const std::vector<float>& values) {
+      const std::string labels = data::join_labels(values, examples.labels);
+      return labels.empty() ? "none" : labels;
+    };
+    return {text(worst.answer), text(worst.outputs)};
+  }
   if (!examples.reading) return {values_text(worst.answer), values_text(worst.outputs)};
   return {class_name(examples.classes, static_cast<Index>(worst.answer.front())),
           class_name(examples.classes, examples.reading->class_of(worst.outputs))};
@@ -406,14 +414,36 @@ plot::MatrixPlot matrix_plot(const records::ConfusionMatrix& matrix, const std::
   return plot;
 }
 
+std::string figure_text(double figure) { return std::isnan(figure) ? "undefined" : fmt::format("{:.3f}", figure); }
+
+std::vector<std::string> figures_row(const std::string& name, const records::ClassFigures& figures) {
+  return {name, grouped(figures.support), figure_text(figures.precision), figure_text(figures.recall),
+          figure_text(figures.f1)};
+}
+
 Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
   Table table{.caption = "Classes", .head = {"class", "examples", "precision", "recall", "F1"}};
   for (Index label = 0; label < matrix.classes(); ++label) {
-    const records::ClassFigures figures = matrix.of(label);
-    const auto text = [](double figure) { return std::isnan(figure) ? "undefined" : fmt::format("{:.3f}", figure); };
-    table.rows.push_back({class_name(names, label), grouped(figures.support), text(figures.precision),
-                          text(figures.recall), text(figures.f1)});
+    table.rows.push_back(figures_row(class_name(names, label), matrix.of(label)));
   }
+  return table;
+}
+
+Table label_table(const records::ModelExamples& examples) {
+  const records::MultilabelCounts& counts = *examples.label_counts;
+  const std::vector<records::RankingFigures>& ranking = examples.ranking;
+  Table table{.caption = "Labels", .head = {"label", "examples", "precision", "recall", "F1"}};
+  for (Index label = 0; label < counts.labels(); ++label) {
+    table.rows.push_back(figures_row(class_name(examples.labels, label), counts.of(label)));
+    if (!ranking.empty())
+      table.rows.back().push_back(figure_text(ranking[static_cast<std::size_t>(label)].average_precision));
+  }
+  table.rows.push_back(figures_row("macro mean", counts.macro_mean()));
+  if (!ranking.empty()) {
+    table.head.emplace_back("average precision");
+    table.rows.back().push_back(figure_text(records::mean_of(ranking).average_precision));
+  }
+  table.rows.push_back(figures_row("micro mean", counts.micro_mean()));
   return table;
 }
 
@@ -426,6 +456,7 @@ std::vector<std::size_t> drawn_curves(const records::ModelExamples& examples) {
     if (!examples.curves[k].roc.empty()) drawn.push_back(k);
   }
   const auto support = [&](std::size_t k) {
+    if (examples.label_counts) return examples.label_counts->support(static_cast<Index>(k));
     return examples.matrix ? examples.matrix->support(static_cast<Index>(k)) : 0;
   };
   if (drawn.size() > kMostCurves) {
@@ -452,10 +483,10 @@ Drawing drawing_of_curves(const records::ModelExamples& examples, const CurveKin
   plot.x.minimum = plot.y.minimum = 0;
   plot.x.maximum = plot.y.maximum = 1;
   plot.width = 545;
-  const bool two = examples.curves.size() == 1;
+  const bool are_labels = !examples.labels.empty(), two = examples.curves.size() == 1 && !are_labels;
   for (const std::size_t k : drawn_curves(examples)) {
     plot::Series series;
-    series.name = fmt::format("{}: area {:.3f}", class_name(examples.classes, two ? 1 : static_cast<Index>(k)),
+    series.name = fmt::format("{}: area {:.3f}", class_name(are_labels ? examples.labels : examples.classes, two ? 1 : static_cast<Index>(k)),
                               examples.ranking[k].*kind.area);
     for (const records::CurvePoint& point : examples.curves[k].*kind.points) {
       series.x.push_back(point.x);
@@ -499,6 +530,7 @@ Section section_of_examples(const RunHistory& run, const ReportOptions& options,
   try {
     const records::ModelExamples examples = options.apply_model(run.record.folder, log);
     if (examples.matrix) add_matrix(section, *examples.matrix, examples.classes);
+    if (examples.label_counts) section.blocks.emplace_back(label_table(examples));
     add_curves(section, examples);
     add_worst(section, examples);
     for (const records::Neighbours& neighbours : examples.neighbours) section.blocks.emplace_back(table_of(neighbours));

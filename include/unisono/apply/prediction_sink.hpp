@@ -32,6 +32,8 @@ struct SinkOptions {
   Index outputs = 1;                                  ///< K, values per example
   std::optional<records::ClassReading> classes = {};  ///< how to read a class from the outputs; empty: not classes
   std::vector<std::string> class_names = {};
+  /// Names of the labels whose probabilities the outputs are; empty: they are something else.
+  std::vector<std::string> labels = {};
   std::string answer = {};  ///< name of the examples' known answers: label, target, rating; empty: none
   Index answer_width = 0;   ///< values per answer
   std::string layer = {};   ///< the layer whose outputs are written; empty: the model's outputs
@@ -44,10 +46,12 @@ struct SinkOptions {
 };
 
 /// The name of the n-th column of outputs: p0, p1, … for probabilities of classes, margin0, … for margins of classes,
-/// y0, … for values. A single output of a classifier belongs to the second of two classes: p1.
+/// y0, … for values. A single output of a classifier belongs to the second of two classes: p1. Labels of which an
+/// example may have several have columns of their own names, as columns_of says.
 std::string output_name(const std::optional<records::ClassReading>& classes, Index outputs, Index n);
 
-/// The columns of a table of predictions, behind the example's number and SinkOptions::label_names.
+/// The columns of a table of predictions; of several labels: `labels`, those of the example, `predicted`, both as
+/// join_labels gives them, and p_cat, p_dog, …. They follow the example's number and SinkOptions::label_names.
 std::vector<std::string> columns_of(const SinkOptions& options);
 
 /// Checks that a file does not exist or, if `overwrite`, that it holds earlier predictions: a set, a checkpoint or any

@@ -114,6 +114,8 @@ struct CsvOptions {
   std::string label = {};                 ///< the column of classes
   std::string target = {};                ///< the column of numbers to be predicted, in place of classes
   Task task = Task::automatic;            ///< what the column of `label` holds
+  /// Columns of 0 and 1, one for each of several labels that a row may have, in place of classes.
+  std::vector<std::string> label_columns = {};
   std::vector<std::string> exclude = {};  ///< columns that are no features
   std::vector<std::string> include =
       {};  ///< columns that are features, though they look like numbers of rows, or dates

@@ -129,6 +129,9 @@ struct RankingFigures {
                                  ///< without interpolation
 };
 
+/// The means of figures over those of them that are defined; NaN where none is.
+RankingFigures mean_of(const std::vector<RankingFigures>& ranking);
+
 /// Computes RankingFigures in O(n log n), as scikit-learn's roc_auc_score and average_precision_score.
 /// \param negative, positive the scores of the examples
 RankingFigures rank_figures(std::vector<float> negative, std::vector<float> positive);
@@ -176,9 +179,6 @@ struct ClassificationFigures {
   /// Which classes no training example has: figures of these classes are undefined. \param untrained [K], or empty:
   /// none
   void set_untrained(const std::vector<bool>& untrained);
-
-  /// Mean of `ranking` over the classes that have both positive and negative examples; NaN if there are none.
-  RankingFigures mean_ranking() const;
 };
 
 /// The metrics that follow from figures. Undefined metrics are left out: areas where no class has both examples and

@@ -9,6 +9,7 @@
 
 #include "unisono/models/model.hpp"
 #include "unisono/records/class_figures.hpp"
+#include "unisono/records/multilabel_figures.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::records {
@@ -50,7 +51,9 @@ struct ModelExamples {
   std::optional<ClassReading> reading = {};        ///< how to read a class from outputs; nothing: they are no classes
   std::vector<std::string> classes = {};           ///< names of the classes; empty: they have none
   std::optional<ConfusionMatrix> matrix = {};      ///< confusion matrix of the split
-  std::vector<RankingCurves> curves = {};          ///< ranking curves of the second of two classes, or of each of more
+  std::vector<std::string> labels = {};            ///< names of several labels; empty: outputs are something else
+  std::optional<MultilabelCounts> label_counts = {};  ///< counts of the split for several labels
+  std::vector<RankingCurves> curves = {};          ///< ranking curves of the second of two classes, or of each of more, or label
   std::vector<RankingFigures> ranking = {};        ///< the areas under `curves`
   std::string error = {};                          ///< what WorstExample::error is: "distance from the target"
   std::vector<WorstExample> worst = {};            ///< the most wrong first

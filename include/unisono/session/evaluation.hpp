@@ -10,6 +10,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/records/class_figures.hpp"
+#include "unisono/records/multilabel_figures.hpp"
 #include "unisono/session/checkpoint.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/settings/config.hpp"
@@ -23,6 +24,7 @@ namespace unisono::session {
 ///   they are wanted.
 /// \param config says how many examples a batch has, and whether sums are to be reproducible
 /// \param wanted names of metrics that are computed whatever they cost, besides those of wanted_metrics
+/// Models of several labels have figures likewise.
 /// \return loss first, then the metrics of the model's kind; the same on every rank
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
                                            const settings::Config& config, const std::vector<std::string>& wanted = {});
@@ -31,11 +33,15 @@ std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& dat
 /// \param labels whether the examples have classes, not targets
 std::optional<records::ClassReading> class_reading(const models::Model& model, bool labels);
 
+/// How many labels the model predicts of each example, each for itself; 0: its outputs are something else.
+Index label_count(const models::Model& model, const data::DatasetInfo& data);
+
 /// All that an evaluation finds out.
 struct SplitFigures {
   std::vector<models::Metric> metrics;  ///< metrics, as evaluate_split returns them
   bool undefined = false;               ///< whether nothing was measured, so that the metrics are NaN
   std::optional<records::ClassificationFigures> classes = {};  ///< figures of classifiers
+  std::optional<records::MultilabelFigures> labels = {};       ///< figures of models of several labels
   /// The threshold that the config asks for, chosen on validation examples.
   std::optional<records::ChosenThreshold> threshold = {};
 };
@@ -102,16 +108,17 @@ struct Criteria {
   std::optional<Criterion> best, stopping;
 };
 
-/// All metrics that a model may have on a split. \param labels whether the examples have classes
-std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split, bool labels);
+/// All metrics that a model may have on a split. \param data what the examples are
+std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split,
+                                             const data::DatasetInfo& data);
 /// All metrics that the model that a config would train on these data may have on a split. \throws ConfigError for a
 /// model that does not fit the data
 std::vector<models::Metric> possible_metrics(const settings::Config& config, const data::DatasetInfo& data,
                                              data::Split split);
 
 /// The metrics that a model may have on a split, but not where all examples have this class, or the same targets:
-/// AUC, R²; F1 of the second of two classes where all are of the first. \param labels whether the examples have classes
-std::vector<std::string> undefined_metrics(const models::Model& model, data::Split split, bool labels,
+/// AUC, R²; F1 of the second of two classes where all are of the first. \param data what the examples are
+std::vector<std::string> undefined_metrics(const models::Model& model, data::Split split, const data::DatasetInfo& data,
                                            const data::CommonAnswer& common);
 
 /// The criteria of a config. \throws ConfigError for a metric that the model does not have, naming those that it has,

@@ -11,8 +11,9 @@
 namespace unisono::apply {
 
 std::optional<records::ClassReading> class_reading(const TrainedModel& model) {
-  auto reading = class_reading(*model.parts->model, model.checkpoint.header.inputs,
-                               model.config.data.targets != data::Targets::features);
+  const bool has_values = model.config.data.targets != data::Targets::features &&
+                          model.checkpoint.header.preprocessing.label_names.empty();
+  auto reading = class_reading(*model.parts->model, model.checkpoint.header.inputs, has_values);
   if (reading) reading->threshold = model.threshold;
   return reading;
 }
@@ -56,6 +57,15 @@ std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOp
   const data::Dictionary dictionary = session::dictionary_of(model.checkpoint, model.config);
   const data::NameTable* const classes = data::find_table(dictionary, "classes");
   return classes == nullptr ? std::vector<std::string>{} : classes->names;
+}
+
+std::vector<std::string> label_names_of(const TrainedModel& model) {
+  const std::vector<std::string>& names = model.checkpoint.header.preprocessing.label_names;
+  const models::Model& applied = *model.parts->model;
+  const bool are_labels = model.config.data.targets != data::Targets::features &&
+                          applied.prediction() == models::Prediction::probabilities &&
+                          applied.output_size() == std::ssize(names);
+  return are_labels ? names : std::vector<std::string>{};
 }
 
 AnswerKind answer_kind(const TrainedModel& model) {

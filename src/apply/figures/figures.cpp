@@ -116,7 +116,7 @@ Json to_json(const records::ClassificationFigures& figures, const std::vector<st
     json[fmt::format("f1_{}", mean)] = of.f1;
   }
   if (!figures.ranking.empty()) {
-    const records::RankingFigures ranking = figures.mean_ranking();
+    const records::RankingFigures ranking = mean_of(figures.ranking);
     json["roc_auc"] = ranking.roc_auc;  // "auc" among the metrics
   }
   json["classes"] = Json::array();

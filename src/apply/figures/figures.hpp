@@ -10,6 +10,7 @@
 
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/records/class_figures.hpp"
+#include "unisono/records/multilabel_figures.hpp"
 
 namespace unisono::apply {
 
@@ -18,6 +19,10 @@ namespace unisono::apply {
 nlohmann::ordered_json to_json(const records::ClassificationFigures& figures, const std::vector<std::string>& names);
 /// Indented lines; figures of each class only if there are at most 20 classes.
 std::vector<std::string> to_text(const records::ClassificationFigures& figures, const std::vector<std::string>& names);
+
+/// Likewise of a model of several labels: `labels` is a list. \param names of the labels
+nlohmann::ordered_json to_json(const records::MultilabelFigures& figures, const std::vector<std::string>& names);
+std::vector<std::string> to_text(const records::MultilabelFigures& figures, const std::vector<std::string>& names);
 
 /// How good a list of k recommendations is, given the relevant items.
 struct TopFigures {

@@ -15,6 +15,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
+#include "unisono/data/label_names.hpp"
 #include "unisono/records/csv_field.hpp"
 
 namespace unisono::apply {
@@ -41,7 +42,7 @@ class Hdf5Sink final : public PredictionSink {
   explicit Hdf5Sink(const SinkOptions& options) : options_(options), file_(open(aside())) {
     const auto examples = static_cast<std::uint64_t>(options.examples);
     file_->create<float>("predictions", {examples, static_cast<std::uint64_t>(options.outputs)});
-    const bool probabilities = options.classes && options.classes->probabilities;
+    const bool probabilities = !options.labels.empty() || (options.classes && options.classes->probabilities);
     const std::string_view kind = probabilities ? "probabilities" : options.classes ? "margins" : "values";
     file_->write_attribute("predictions", "outputs", std::string(kind));
     if (!options.layer.empty()) file_->write_attribute("predictions", "layer", options.layer);
@@ -52,6 +53,7 @@ class Hdf5Sink final : public PredictionSink {
       file_->create<float>(answers(), {examples, static_cast<std::uint64_t>(options.answer_width)});
     }
     if (!options.class_names.empty()) file_->write_strings("class_names", options.class_names);
+    if (!options.labels.empty()) file_->write_strings("label_names", options.labels);
   }
 
   ~Hdf5Sink() override {
@@ -131,7 +133,12 @@ class CsvSink final : public PredictionSink {
       const View row = rows.subspan(i * outputs, outputs);
       const std::int64_t example = first + static_cast<std::int64_t>(i);
       fmt::format_to(std::back_inserter(text), "{}{}", example, options_.label ? options_.label(example) : "");
-      for (const float value : answers.subspan(i * width, width)) add(value, has_labels(options_), text);
+      if (!options_.labels.empty()) {
+        if (width > 0) add_labels(answers.subspan(i * width, width), text);
+        add_labels(row, text);
+      } else {
+        for (const float value : answers.subspan(i * width, width)) add(value, has_labels(options_), text);
+      }
       if (options_.classes) add(static_cast<float>(options_.classes->class_of(row)), true, text);
       for (const float value : row) fmt::format_to(std::back_inserter(text), ",{}", value);
       text.push_back('\n');
@@ -154,7 +161,12 @@ class CsvSink final : public PredictionSink {
 
  private:
   std::string header() const {
-    return fmt::format("example{},{}\n", options_.label_names, fmt::join(columns_of(options_), ","));
+    std::vector<std::string> columns = columns_of(options_);
+    for (std::string& column : columns) column = records::csv_text(column);
+    return fmt::format("example{},{}\n", options_.label_names, fmt::join(columns, ","));
+  }
+  void add_labels(View values, fmt::memory_buffer& text) const {
+    fmt::format_to(std::back_inserter(text), ",{}", records::csv_text(data::join_labels(values, options_.labels)));
   }
   /// A value; of a class with its name where classes have names.
   void add(float value, bool is_class, fmt::memory_buffer& text) const {
@@ -173,10 +185,15 @@ class CsvSink final : public PredictionSink {
 /// The column names of a CSV file's first line, read from left to right.
 class Columns {
  public:
-  explicit Columns(const std::string& line) {
-    for (std::size_t first = 0, end = 0; end != std::string::npos; first = end + 1) {
-      end = line.find(',', first);
-      names_.push_back(line.substr(first, end - first));
+  explicit Columns(const std::string& line) : names_(1) {
+    bool is_quoted = false;
+    for (const char c : line) {
+      if (c == '"') is_quoted = !is_quoted;
+      if (c == ',' && !is_quoted) {
+        names_.emplace_back();
+      } else if (c != '"') {
+        names_.back() += c;
+      }
     }
   }
   /// Whether the next column has this name, which is then read.
@@ -192,6 +209,12 @@ class Columns {
     while (take(name + std::to_string(count))) ++count;
     return count > 0;
   }
+  /// Likewise for columns whose names begin so.
+  bool take_all(std::string_view beginning) {
+    const std::size_t before = next_;
+    while (next_ < names_.size() && names_[next_].starts_with(beginning)) ++next_;
+    return next_ > before;
+  }
   bool at_end() const { return next_ == names_.size(); }
 
  private:
@@ -201,6 +224,8 @@ class Columns {
 
 /// Whether the columns that are left are answers, classes and outputs, as CsvSink writes them, and nothing else.
 bool name_outputs(Columns columns) {
+  columns.take("labels");
+  if (columns.take("predicted")) return columns.take_all("p_") && columns.at_end();
   if (columns.take("label")) {
     columns.take("label_name");
   } else if (!columns.take("target") && !columns.take("rating")) {
@@ -229,7 +254,7 @@ bool has_prediction_datasets(const data::hdf5::File& file) {
   };
   if (file.exists("predictions")) {
     return file.has_attribute("predictions", "outputs") &&
-           has_only({"predictions", "classes", "labels", "targets", "ratings", "class_names"});
+           has_only({"predictions", "classes", "labels", "targets", "ratings", "class_names", "label_names"});
   }
   return file.exists("scores") && file.exists("items") && has_only({"users", "items", "scores", "dictionary"});
 }
@@ -253,6 +278,12 @@ std::string output_name(const std::optional<records::ClassReading>& classes, Ind
 std::vector<std::string> columns_of(const SinkOptions& options) {
   const bool named = !options.class_names.empty();
   std::vector<std::string> names;
+  if (!options.labels.empty()) {
+    if (options.answer_width > 0) names.emplace_back("labels");
+    names.emplace_back("predicted");
+    for (const std::string& label : options.labels) names.push_back("p_" + label);
+    return names;
+  }
   for (Index i = 0; i < options.answer_width; ++i) {
     names.push_back(options.answer + (options.answer_width > 1 ? std::to_string(i) : ""));
   }

@@ -272,6 +272,11 @@ void read_label_names(const hdf5::File& file, SetSchema& set) {
     fail(file, "", fmt::format("has the attribute label_names, but {}; correct it", problem));
   }
   for (const auto& group : set.groups) {
+    if (group && group->has_labels) {
+      fail(file, group->labels_path(),
+           "has one label for each example, but the file's attribute label_names says that an example may have several "
+           "of them, in 'targets'; remove one of them");
+    }
     if (!group || group->target_size == 0 || group->target_size == std::ssize(set.label_names)) continue;
     fail(file, group->targets_path(),
          fmt::format("holds {} for each example, but the file's attribute label_names names {}; give each label a "

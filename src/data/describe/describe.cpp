@@ -122,6 +122,38 @@ std::string targets_text(const hdf5::File& file, const GroupSchema& group) {
                      range_text(survey_targets(file, group), group.examples));
 }
 
+/// Of examples that may have several labels each: how many they have, and which.
+std::string several_labels_text(const hdf5::File& file, const GroupSchema& group,
+                                const std::vector<std::string>& names) {
+  constexpr std::int64_t kRowsAtATime = 4096;
+  const std::size_t labels = names.size();
+  std::vector<std::int64_t> counts(labels), sizes(labels + 1);  // sizes: how many examples have 0, 1, … labels
+  std::vector<float> rows;
+  for (std::int64_t first = 0; first < group.examples; first += kRowsAtATime) {
+    const auto count = static_cast<std::size_t>(std::min(kRowsAtATime, group.examples - first));
+    rows.resize(count * labels);
+    file.read_rows(group.targets_path(), static_cast<std::uint64_t>(first), count, rows.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      std::size_t size = 0;
+      for (std::size_t k = 0; k < labels; ++k) {
+        if (!(rows[i * labels + k] > 0.5F)) continue;
+        ++counts[k];
+        ++size;
+      }
+      ++sizes[size];
+    }
+  }
+  const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const auto largest = std::find_if(sizes.rbegin(), sizes.rend(), [](std::int64_t n) { return n > 0; });
+  const auto shape = file.shape(group.targets_path());
+  return fmt::format("  targets   {} {}: an example may have several of {}\n", hdf5::name_of(shape.type), shape.extent,
+                     count_of(std::ssize(names), "label")) +
+         fmt::format("            {:.3g} labels an example, at most {}; {} without any ({})\n",
+                     static_cast<double>(all) / static_cast<double>(group.examples), sizes.rend() - largest - 1,
+                     grouped(sizes[0]), share_text(sizes[0], group.examples)) +
+         balance_text(counts, names, group.examples);
+}
+
 /// What lies beside features and answers: which rows belong together, their times and weights.
 std::string beside_text(const hdf5::File& file, const GroupSchema& group) {
   std::string text;
@@ -189,7 +221,9 @@ std::string describe_set(const std::string& path, bool external_files) {
                         size_text(static_cast<double>(group->examples * group->bytes_per_example())));
     text += features_text(file, *group);
     if (group->has_labels) text += labels_text(file, *group, set.class_names);
-    if (group->target_size > 0) text += targets_text(file, *group);
+    if (group->target_size > 0) {
+      text += set.label_names.empty() ? targets_text(file, *group) : several_labels_text(file, *group, set.label_names);
+    }
     text += beside_text(file, *group);
   }
   return text + examples_text(file, set.any_group());
@@ -281,8 +315,9 @@ std::string labels_line(std::string_view type, const std::vector<std::int64_t>& 
                      grouped(*most));
 }
 
-std::string balance_text(const std::vector<std::int64_t>& counts, const std::vector<std::string>& names) {
-  const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+std::string balance_text(const std::vector<std::int64_t>& counts, const std::vector<std::string>& names,
+                         std::optional<std::int64_t> whole) {
+  const std::int64_t all = whole ? *whole : std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   std::string text;
   for (std::size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
     const std::string name = i < names.size() ? " " + on_one_line(names[i]) : "";

@@ -26,7 +26,9 @@ std::string share_text(std::int64_t part, std::int64_t whole);
 std::string labels_line(std::string_view type, const std::vector<std::int64_t>& counts);
 
 /// A line for each class: number, name, examples and their share. If there are many classes, only the first ones.
-std::string balance_text(const std::vector<std::int64_t>& counts, const std::vector<std::string>& names);
+/// \param whole of which the shares are; nothing: the sum of the counts
+std::string balance_text(const std::vector<std::int64_t>& counts, const std::vector<std::string>& names,
+                         std::optional<std::int64_t> whole = {});
 
 /// "PATH: SIZE, ": the beginning of a description's first line.
 std::string title_text(const hdf5::File& file);

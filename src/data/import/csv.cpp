@@ -39,6 +39,8 @@ class GroupWriter {
   std::size_t width_;
   std::int64_t rows_, written_ = 0;
   std::vector<float> features_;
+  std::size_t labels_of_row_;  ///< several labels that a row may have; 0: there are none
+  std::vector<std::uint8_t> flags_;
   // The columns that the table has.
   std::optional<ColumnWriter<std::int64_t>> labels_, groups_;
   std::optional<ColumnWriter<float>> targets_, weights_;
@@ -46,10 +48,17 @@ class GroupWriter {
 };
 
 GroupWriter::GroupWriter(SetWriter& writer, const CsvTable& table, Split split, std::int64_t rows)
-    : writer_(writer), name_(name_of(split)), width_(table.feature_names().size()), rows_(rows) {
+    : writer_(writer),
+      name_(name_of(split)),
+      width_(table.feature_names().size()),
+      rows_(rows),
+      labels_of_row_(table.label_names().size()) {
   if (rows == 0) return;
   writer_.create_features<float>(name_, rows, {static_cast<std::int64_t>(width_)});
   if (width_ <= kMostNames) writer_.file().write_attribute(name_ + "/features", "feature_names", table.feature_names());
+  if (labels_of_row_ > 0) {
+    writer_.file().create<std::uint8_t>(name_ + "/targets", {static_cast<std::uint64_t>(rows), labels_of_row_});
+  }
   const auto make = [&](auto& column, ColumnRole role, const char* name) {
     if (table.column_of(role) != nullptr) column.emplace(writer, name_ + name, static_cast<std::uint64_t>(rows));
   };
@@ -62,6 +71,7 @@ GroupWriter::GroupWriter(SetWriter& writer, const CsvTable& table, Split split, 
 
 void GroupWriter::add(const CsvRow& row) {
   features_.insert(features_.end(), row.features.begin(), row.features.end());
+  flags_.insert(flags_.end(), row.flags.begin(), row.flags.end());
   if (labels_) labels_->add(row.label);
   if (targets_) targets_->add(row.target);
   if (groups_) groups_->add(row.group);
@@ -73,8 +83,13 @@ void GroupWriter::add(const CsvRow& row) {
 void GroupWriter::flush() {
   const auto count = static_cast<std::int64_t>(features_.size() / width_);
   writer_.write_features(name_, written_, count, features_.data());
+  if (labels_of_row_ > 0) {
+    writer_.file().write_rows(name_ + "/targets", static_cast<std::uint64_t>(written_),
+                              static_cast<std::uint64_t>(count), flags_.data());
+  }
   written_ += count;
   features_.clear();
+  flags_.clear();
 }
 
 void GroupWriter::finish() {
@@ -120,6 +135,7 @@ ImportSummary summarize(const CsvTable& table, const TableDivision& split, const
   summary.shape = {static_cast<std::int64_t>(summary.feature_names.size())};
   if (const CsvColumn* label = table.column_of(ColumnRole::label))
     summary.classes = static_cast<std::int64_t>(label->texts.size());
+  summary.several_labels = std::ssize(table.label_names());
   summary.targets = table.column_of(ColumnRole::target) != nullptr;
   return summary;
 }
@@ -129,6 +145,9 @@ void write_recipe(const CsvTable& table, SetWriter& writer) {
   if (const CsvColumn* label = table.column_of(ColumnRole::label)) {
     writer.file().write_attribute("", "class_names", label->texts);
     writer.file().write_attribute("", "label_name", label->name);
+  }
+  if (const auto labels = table.label_names(); !labels.empty()) {
+    writer.file().write_attribute("", "label_names", labels);
   }
   if (const CsvColumn* target = table.column_of(ColumnRole::target))
     writer.file().write_attribute("", "target_name", target->name);
@@ -193,16 +212,21 @@ ImportSummary import_csv(const std::vector<std::string>& paths, const CsvOptions
   std::array<GroupWriter, 3> groups = {GroupWriter(writer, table, Split::train, summary.train),
                                        GroupWriter(writer, table, Split::validation, summary.validation),
                                        GroupWriter(writer, table, Split::test, summary.test)};
-  ClassCounts counts(static_cast<std::size_t>(summary.classes));
+  ClassCounts counts(static_cast<std::size_t>(std::max(summary.classes, summary.several_labels)));
   for_each_example(table, split, open, open_test, [&](Split to, CsvRow& row) {
     groups[static_cast<std::size_t>(to)].add(row);
     counts.add(to, row.label);
+    for (std::size_t k = 0; k < row.flags.size(); ++k) {
+      if (row.flags[k] > 0) counts.add(to, static_cast<std::int64_t>(k));
+    }
   });
   for (GroupWriter& group : groups) group.finish();
   write_recipe(table, writer);
   writer.finish();
   if (const CsvColumn* label = table.column_of(ColumnRole::label)) {
     summary.warnings = counts.warnings(output.path, label->texts, "row");
+  } else {
+    summary.warnings = counts.untrained_labels(output.path, table.label_names(), "row");
   }
   return summary;
 }
@@ -317,10 +341,18 @@ void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessi
     give_trained_role(table.columns[static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin())],
                       trained);
   }
+  const bool has_flags =
+      !trained.label_names.empty() && std::ranges::all_of(trained.label_names, [&](const std::string& label) {
+        return std::ranges::count(names, label) == 1;
+      });
   bool answered = false;
   for (CsvColumn& column : table.columns) {
     const bool label = !trained.recipe.label.empty() && column.name == trained.recipe.label;
     const bool target = !trained.recipe.target.empty() && column.name == trained.recipe.target;
+    if (std::ranges::count(trained.label_names, column.name) > 0) {
+      if (has_flags) column.role = ColumnRole::flag;
+      if (!has_flags) table.unusable_label = open()->name() + ": does not have each of the model's labels in one column";
+    }
     if (!label && !target) continue;
     if (answered) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), column.name));
     column.role = label ? ColumnRole::label : ColumnRole::target;
@@ -410,6 +442,8 @@ void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& colum
                                      is_missing(field, table.dialect.form) ? "the value is missing"
                                      : column.role == ColumnRole::label
                                          ? unknown_class(field, classes)
+                                     : column.role == ColumnRole::flag
+                                         ? fmt::format("'{}' is neither 0 nor 1", field)
                                          : fmt::format("'{}' is not a number in the range of float32", field));
 }
 
@@ -425,6 +459,8 @@ void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessin
       }
       if (column.role == ColumnRole::target && !fits_float(as_number(line, column, fields[i], table.dialect.form)))
         note_answer(table, line, column, fields[i], {});
+      if (column.role == ColumnRole::flag && !parse_flag(as_number(line, column, fields[i], table.dialect.form)))
+        note_answer(table, line, column, fields[i], {});
     }
   });
 }
@@ -432,8 +468,7 @@ void scan_trained_rows(const OpenText& open, CsvTable& table, const Preprocessin
 /// The table's own numbering of levels; that of classes is the model's.
 void number_levels(CsvTable& table, const Preprocessing& trained) {
   for (CsvColumn& column : table.columns) {
-    const bool answer = column.role == ColumnRole::label || column.role == ColumnRole::target;
-    if (answer && !table.unusable_label.empty()) column.role = ColumnRole::excluded;
+    if (column.is_answer() && !table.unusable_label.empty()) column.role = ColumnRole::excluded;
     if (column.role == ColumnRole::label) column.texts = trained.class_names;
     if (column.role != ColumnRole::words) continue;
     for (auto& [text, code] : column.codes) {

@@ -10,6 +10,7 @@
 #include "import/rows.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/data/label_names.hpp"
 
 namespace unisono::data {
 
@@ -121,6 +122,8 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
       fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
     case ColumnRole::date:
       return check_date(line, column, field);
+    case ColumnRole::flag:
+      return note_number(column, as_flag(line, column, field) ? 1 : 0);
     case ColumnRole::time:
       if (parse_time(field)) return note_time(line, column, field);
       fail_at(
@@ -149,9 +152,9 @@ void decide(const LineReader& line, CsvColumn& column, const std::string& field,
 }
 
 [[noreturn]] void fail_missing(const LineReader& line, const CsvColumn& column, const std::string& field) {
-  const bool answer = column.role == ColumnRole::label || column.role == ColumnRole::target;
   std::string advice = column.is_feature() ? ", or replace missing values with --missing mean or --missing median"
-                       : answer            ? ", or leave out all rows without a label with --drop-missing-labels"
+                       : column.role == ColumnRole::flag ? ""
+                       : column.is_answer() ? ", or leave out all rows without a label with --drop-missing-labels"
                                            : "";
   if (column.has_codes() && !field.empty()) advice += "; if this is a name, say with --missing-values what is missing";
   fail_at(line, column,
@@ -244,12 +247,14 @@ std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dial
 }
 
 void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
-  if (!options.label.empty() && !options.target.empty()) {
-    throw ConfigError("--label and --target cannot be combined; use --label for classes, or --target for numbers");
-  }
   const auto conflict = [](bool wrong, const char* text) {
     if (wrong) throw ConfigError(text);
   };
+  conflict(!options.label.empty() && !options.target.empty(),
+           "--label and --target cannot be combined; use --label for classes, or --target for numbers");
+  conflict(!options.label_columns.empty() && !(options.label.empty() && options.target.empty()),
+           "--label-columns cannot be combined with --label or --target: a row has several labels, a class, or a "
+           "number to predict");
   conflict(options.label.empty() && options.target.empty() && options.task != Task::automatic,
            "--task says what the column of --label holds; name that column");
   conflict(options.dates.empty() && options.date_order != DateOrder::ymd,
@@ -288,6 +293,7 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   give("weight", options.weight, ColumnRole::weight);
   give("label", options.label, options.task == Task::regression ? ColumnRole::target : ColumnRole::label);
   give("target", options.target, ColumnRole::target);
+  for (const auto& which : options.label_columns) give("label-columns", which, ColumnRole::flag);
   for (const auto& which : options.include) {
     const std::size_t i = find_column(columns, "include", which);
     if (!columns[i].is_feature())
@@ -305,6 +311,18 @@ std::string not_a_date(const std::string& field, DateOrder order, std::string_vi
                            : order == DateOrder::dmy ? "31/12/2024 or 31/12/2024 12:30"
                                                      : "12/31/2024 or 12/31/2024 12:30";
   return fmt::format("'{}' is not a date like {}{}", field, like, more);
+}
+
+std::optional<bool> parse_flag(const std::string& field) {
+  const std::optional<double> number = parse_number(field);
+  if (!number || (*number != 0 && *number != 1)) return std::nullopt;
+  return *number == 1;
+}
+
+bool as_flag(const LineReader& line, const CsvColumn& column, const std::string& field) {
+  if (const std::optional<bool> flag = parse_flag(field)) return *flag;
+  fail_at(line, column,
+          fmt::format("'{}' is neither 0 nor 1; a column of --label-columns says with 1 who has the label", field));
 }
 
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field,
@@ -348,6 +366,14 @@ std::vector<std::string> CsvTable::feature_names() const {
   return names;
 }
 
+std::vector<std::string> CsvTable::label_names() const {
+  std::vector<std::string> names;
+  for (const CsvColumn& column : columns) {
+    if (column.role == ColumnRole::flag) names.push_back(column.name);
+  }
+  return names;
+}
+
 namespace {
 
 /// Rows without a label or target are left out.
@@ -386,6 +412,9 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
   if (table.feature_names().empty())
     throw DataError(open()->name() + ": has no feature columns; --label, --target and --exclude leave none");
   require_distinct_names(open, table);
+  if (const std::string problem = problem_of_labels(table.label_names()); !problem.empty()) {
+    throw DataError(fmt::format("{}: {}; rename the column", open()->name(), problem));
+  }
   complete_recipe(table);
   return table;
 }
@@ -404,6 +433,7 @@ void encode_date(const LineReader& line, const CsvColumn& column, const std::str
 
 void encode_row(const CsvTable& table, const LineReader& line, const std::vector<std::string>& fields, CsvRow& row) {
   row.features.clear();
+  row.flags.clear();
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const CsvColumn& column = table.columns[i];
     if (column.role == ColumnRole::excluded) continue;
@@ -433,6 +463,9 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
         break;
       case ColumnRole::target:
         row.target = static_cast<float>(*number);
+        break;
+      case ColumnRole::flag:
+        row.flags.push_back(as_flag(line, column, text) ? 1 : 0);
         break;
       case ColumnRole::group:
         row.group = code->second;

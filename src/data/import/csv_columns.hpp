@@ -12,7 +12,8 @@
 
 namespace unisono::data {
 
-enum class ColumnRole { number, words, date, label, target, group, time, weight, excluded };
+/// flag: whether a row has one of several labels.
+enum class ColumnRole { number, words, date, label, target, flag, group, time, weight, excluded };
 
 /// What shows that a column says nothing about an example: it numbers the rows, or holds dates or names.
 struct ColumnShape {
@@ -45,6 +46,9 @@ struct CsvColumn {
   std::vector<std::string> texts;  ///< by number; of equal numbers ("1", "1.0") the first
 
   bool has_codes() const { return role == ColumnRole::words || role == ColumnRole::label || role == ColumnRole::group; }
+  bool is_answer() const {
+    return role == ColumnRole::label || role == ColumnRole::target || role == ColumnRole::flag;
+  }
   bool is_feature() const {
     return role == ColumnRole::number || role == ColumnRole::words || role == ColumnRole::date;
   }
@@ -66,11 +70,17 @@ struct CsvTable {
 
   const CsvColumn* column_of(ColumnRole role) const;  ///< null: there is none
   std::vector<std::string> feature_names() const;     ///< "age", "colour", "day.year", …
+  std::vector<std::string> label_names() const;       ///< of the columns that are flags
 };
 
 /// A field as a column of numbers reads it: with a decimal point, and without separators between its digits.
 /// \throws DataError for a number that is written in another form than the table's
 std::string as_number(const LineReader& line, const CsvColumn& column, const std::string& field, const TableForm& form);
+
+/// Whether a field is 0 or 1; nothing for other texts.
+std::optional<bool> parse_flag(const std::string& field);
+/// A field that says whether an example has the label of its column. \throws DataError where it is neither 0 nor 1
+bool as_flag(const LineReader& line, const CsvColumn& column, const std::string& field);
 
 /// Why a field is no date of this order: "'1.3.24' is not a date like 2024-03-01 or …".
 /// \param more follows, but for a field with a time zone
@@ -128,7 +138,8 @@ CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained);
 
 /// The values of a row. \param label −1 where there are no labels
 struct CsvRow {
-  std::vector<float> features;  ///< a number, NaN where it is missing, or a level's number
+  std::vector<float> features;      ///< a number, NaN where it is missing, or a level's number
+  std::vector<std::uint8_t> flags;  ///< 0 or 1 for each of several labels
   std::int64_t label = -1, group = 0;
   float target = 0, weight = 1;
   double time = 0;

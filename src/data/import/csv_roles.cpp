@@ -128,6 +128,9 @@ ImportedColumn describe_column(const CsvTable& table, const CsvColumn& column) {
       return {column.name, "label", counted(column.texts, "class")};
     case ColumnRole::target:
       return {column.name, "target", fmt::format("{:g} to {:g}", column.low, column.high)};
+    case ColumnRole::flag:
+      return {column.name, "label",
+              column.low == column.high ? fmt::format("{:g} in all rows", column.low) : "0 and 1"};
     case ColumnRole::group:
       return {column.name, "group", counted(column.texts, "group")};
     case ColumnRole::time:

@@ -52,15 +52,7 @@ class RowLabels {
   std::vector<std::string> of_columns(const LineReader& line, const std::vector<std::string>& fields) const {
     std::vector<std::string> labels;
     for (std::size_t k = 0; k < columns_.size(); ++k) {
-      const std::string& value = fields[columns_[k]];
-      const std::optional<double> number = parse_number(value);
-      if (!number || (*number != 0 && *number != 1)) {
-        fail_at(line, table_.column(columns_[k]),
-                fmt::format("'{}' is neither 0 nor 1; a column of --label-columns says with 1 which pictures have the "
-                            "label",
-                            value));
-      }
-      if (*number == 1) labels.push_back(names_[k]);
+      if (as_flag(line, table_.column(columns_[k]), fields[columns_[k]])) labels.push_back(names_[k]);
     }
     return labels;
   }

@@ -10,7 +10,6 @@
 #include "import/raw_formats.hpp"
 #include "import/set_writer.hpp"
 #include "import/spill.hpp"
-#include "recipe/encoder.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -182,14 +181,8 @@ std::vector<std::string> notes_on(const PictureFolder& folder, const std::vector
 
 /// On classes that no training picture has. \param path of the set
 std::vector<std::string> warnings_on(const PictureFolder& folder, const ClassCounts& counts, const std::string& path) {
-  if (!folder.several_labels) return counts.warnings(path, folder.classes, "picture");
-  std::vector<std::string> untrained;
-  for (std::size_t k = 0; k < folder.classes.size(); ++k) {
-    if (counts.of(Split::train, k) == 0) untrained.push_back(folder.classes[k]);
-  }
-  if (untrained.empty()) return {};
-  const std::string what = untrained.size() == 1 ? "the label" : "the labels";
-  return {fmt::format("{}: no training picture has {} {}", path, what, listed(untrained))};
+  if (folder.several_labels) return counts.untrained_labels(path, folder.classes, "picture");
+  return counts.warnings(path, folder.classes, "picture");
 }
 
 std::int64_t count_of_split(const std::vector<PictureFile>& files, Split split) {

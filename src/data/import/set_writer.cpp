@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "recipe/encoder.hpp"
 #include "set/form.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/unseen.hpp"
@@ -240,6 +241,17 @@ std::vector<std::string> ClassCounts::warnings(const std::string& path, const st
     if (!text.empty()) all.push_back(fmt::format("{}: {}", path, text));
   }
   return all;
+}
+
+std::vector<std::string> ClassCounts::untrained_labels(const std::string& path, const std::vector<std::string>& names,
+                                                       const std::string& unit) const {
+  std::vector<std::string> untrained;
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    if (counts_[0][k] == 0) untrained.push_back(names[k]);
+  }
+  if (untrained.empty()) return {};
+  return {fmt::format("{}: no training {} has the label{} {}", path, unit, untrained.size() == 1 ? "" : "s",
+                      listed(untrained))};
 }
 
 }  // namespace unisono::data

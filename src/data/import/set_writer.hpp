@@ -132,10 +132,12 @@ class ClassCounts {
   void add(Split split, std::int64_t label) {
     if (label >= 0) ++counts_[static_cast<std::size_t>(split)][static_cast<std::size_t>(label)];
   }
-  std::int64_t of(Split split, std::size_t label) const { return counts_[static_cast<std::size_t>(split)][label]; }
   /// On classes that the training group does not have. \param path of the set \param unit "row", "example"
   std::vector<std::string> warnings(const std::string& path, const std::vector<std::string>& names,
                                     const std::string& unit) const;
+  /// Likewise where an example may have several labels, of these names.
+  std::vector<std::string> untrained_labels(const std::string& path, const std::vector<std::string>& names,
+                                            const std::string& unit) const;
 
  private:
   std::array<std::vector<std::int64_t>, 3> counts_;

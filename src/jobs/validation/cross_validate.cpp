@@ -418,7 +418,7 @@ std::optional<records::ClassReading> CrossValidation::class_reading() const {
   const settings::Config config = session::settle(planned_.config, set_.info()).config;
   session::ModelOfConfig model(config, set_.info());
   return apply::class_reading(model.model(), session::inputs_of(set_.info()),
-                              config.data.targets != data::Targets::features);
+                              config.data.targets != data::Targets::features && !set_.info().several_labels);
 }
 
 /// Called on rank 0 when all folds have ended.

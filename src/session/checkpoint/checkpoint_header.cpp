@@ -221,6 +221,7 @@ std::string other_form(const data::Preprocessing& before, const data::Preprocess
     if (old_base && base && *old_base != *base) return "the index of the first column";
     const bool named = !before.class_names.empty() && !now.class_names.empty();
     if (named && before.class_names != now.class_names) return "the names of the classes";
+    if (before.label_names != now.label_names) return "the names of the labels";
   }
   return differ(before.normalization, now.normalization) ? "the scaling of the features" : "";
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "run/class_counts.hpp"
+#include "run/label_counts.hpp"
 #include "run/target_sums.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/gather.hpp"
@@ -65,10 +66,6 @@ Index scores_of(const records::ClassReading& reading, Index examples) {
   return examples * (reading.classes == 2 ? 1 : reading.classes);
 }
 
-bool fits_rank(const ModelParts& parts, const records::ClassReading& reading, Index examples) {
-  return scores_of(reading, examples / parts.grid.data().size() + 1) <= kMostOfRank;
-}
-
 /// Asked before each batch on each rank, whether the evaluation is given up; may be empty.
 using Stop = std::function<bool()>;
 
@@ -112,17 +109,43 @@ bool has_several_targets(const ModelParts& parts, const data::Dataset& data, dat
          parts.model->output_size() == data.info().target_size;
 }
 
+/// How outputs are read: as classes, or as several labels; or, with neither, as values.
+struct OutputReading {
+  std::optional<records::ClassReading> classes = {};
+  Index labels = 0;
+
+  /// Scores by which `examples` of them are ranked.
+  Index scores(Index examples) const { return classes ? scores_of(*classes, examples) : examples * labels; }
+  bool is_of_two() const { return classes && classes->classes == 2; }
+  std::vector<models::Metric> possible_metrics() const {
+    if (classes) return records::possible_metrics(*classes);
+    return labels > 0 ? records::possible_multilabel_metrics() : std::vector<models::Metric>{};
+  }
+};
+
+bool fits_rank(const ModelParts& parts, const OutputReading& reading, Index examples) {
+  return reading.scores(examples / parts.grid.data().size() + 1) <= kMostOfRank;
+}
+
+OutputReading output_reading(const models::Model& model, const data::DatasetInfo& data, data::Split split, bool labels) {
+  if (split == data::Split::train) return {};
+  return {.classes = class_reading(model, labels), .labels = label_count(model, data)};
+}
+
 /// Nothing where it was stopped.
 std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& data, data::Split split,
-                                              const settings::Config& config,
-                                              const std::optional<records::ClassReading>& reading,
+                                              const settings::Config& config, const OutputReading& outputs,
                                               ClassCounts::Wish wish, const Stop& stop = {}) {
+  const std::optional<records::ClassReading>& reading = outputs.classes;
   std::optional<ClassCounts> counts;
   if (reading) counts.emplace(*reading, wish);
+  std::optional<LabelCounts> labels;
+  if (outputs.labels > 0) labels.emplace(outputs.labels, wish.ranking, wish.curves);
   std::optional<TargetSums> targets;
   if (has_several_targets(parts, data, split)) targets.emplace(data.info().target_size);
   models::PredictionReader* reader = nullptr;
   if (counts) reader = &*counts;
+  if (labels) reader = &*labels;
   if (targets) reader = &*targets;
   const auto sums = evaluate_with(parts, data, split, config, reader, stop);
   if (!sums) return std::nullopt;
@@ -131,6 +154,11 @@ std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& 
   for (models::Metric& metric : all.metrics) {
     if (targets && metric.name == "r2") metric.value = targets->r2(parts.grid.all());
     if (undefined) metric.value = std::numeric_limits<double>::quiet_NaN();
+  }
+  if (labels) {
+    all.labels = labels->figures(parts.grid.all());
+    const std::vector<models::Metric> more = records::metrics_of(*all.labels);
+    all.metrics.insert(all.metrics.end(), more.begin(), more.end());
   }
   if (!counts) return all;
   if (wish.threshold) all.threshold = counts->threshold(parts.grid.all(), config.train.threshold_by);
@@ -152,18 +180,18 @@ std::optional<SplitFigures> evaluate_wanted(ModelParts& parts, data::Dataset& da
   std::vector<std::string> wanted = wanted_metrics(config, split);
   wanted.insert(wanted.end(), more.begin(), more.end());
   const bool labels = data.info().targets[static_cast<std::size_t>(split)].labels;
-  const auto reading = split == data::Split::train ? std::nullopt : class_reading(*parts.model, labels);
-  if (!reading) return evaluate_counting(parts, data, split, config, reading, {}, stop);
+  const OutputReading reading = output_reading(*parts.model, data.info(), split, labels);
+  const std::vector<models::Metric> possible = reading.possible_metrics();
+  if (possible.empty()) return evaluate_counting(parts, data, split, config, reading, {}, stop);
   const Index examples = examples_of(data.info(), split);
-  const std::vector<models::Metric> possible = records::possible_metrics(*reading);
   const auto wants = [&](bool (*kind)(std::string_view)) {
     return std::ranges::any_of(wanted, [&](const std::string& name) {
       const models::Metric* const metric = models::find_metric(possible, name);
       return metric != nullptr && kind(metric->name);
     });
   };
-  const bool is_cheap = scores_of(*reading, examples) <= (reading->classes == 2 ? kMostOfTwo : kMostOfMore);
-  const bool ranking = is_cheap || (wants(records::ranks_examples) && fits_rank(parts, *reading, examples));
+  const bool is_cheap = reading.scores(examples) <= (reading.is_of_two() ? kMostOfTwo : kMostOfMore);
+  const bool ranking = is_cheap || (wants(records::ranks_examples) && fits_rank(parts, reading, examples));
   const bool threshold = split == data::Split::validation && !config.train.threshold_by.empty();
   auto all = evaluate_counting(parts, data, split, config, reading,
                                {.predictions = ranking || threshold || wants(records::needs_predictions),
@@ -217,11 +245,17 @@ std::optional<records::ClassReading> class_reading(const models::Model& model, b
                                .probabilities = prediction == models::Prediction::probabilities};
 }
 
+Index label_count(const models::Model& model, const data::DatasetInfo& data) {
+  const bool are_labels = data.several_labels && data.target_size == model.output_size();
+  return are_labels && model.prediction() == models::Prediction::probabilities ? data.target_size : 0;
+}
+
 SplitFigures evaluate_with_figures(ModelParts& parts, data::Dataset& data, data::Split split,
                                    const settings::Config& config, const std::optional<records::ClassReading>& reading,
                                    bool curves) {
-  const bool ranking = reading && fits_rank(parts, *reading, examples_of(data.info(), split));
-  return *evaluate_counting(parts, data, split, config, reading,
+  const OutputReading outputs{.classes = reading, .labels = label_count(*parts.model, data.info())};
+  const bool ranking = fits_rank(parts, outputs, examples_of(data.info(), split));
+  return *evaluate_counting(parts, data, split, config, outputs,
                             {.cells = true, .predictions = true, .ranking = ranking, .curves = curves});
 }
 
@@ -298,10 +332,10 @@ struct NamedMetric {
   data::Split split;
 };
 
-Criterion criterion_of(const NamedMetric& named, const models::Model& model, bool labels) {
+Criterion criterion_of(const NamedMetric& named, const models::Model& model, const data::DatasetInfo& data) {
   const std::string &key = named.key, &metric = named.metric;
   const data::Split split = named.split;
-  const std::vector<models::Metric> possible = possible_metrics(model, split, labels);
+  const std::vector<models::Metric> possible = possible_metrics(model, split, data);
   if (metric == "auto") return {split, decisive(possible).name};
   const auto refuse = [&](const std::string& why) {
     throw ConfigError(fmt::format("{}.metric = \"{}\": {}", key, metric, why));
@@ -401,11 +435,11 @@ nlohmann::ordered_json to_json(const data::Unseen& unseen) {
   return json;
 }
 
-std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split, bool labels) {
+std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split,
+                                             const data::DatasetInfo& data) {
   std::vector<models::Metric> metrics = model.metrics(full_sums(has_targets(model)));
-  const auto reading = split == data::Split::train ? std::nullopt : class_reading(model, labels);
-  if (!reading) return metrics;
-  const std::vector<models::Metric> more = records::possible_metrics(*reading);
+  const std::vector<models::Metric> more =
+      output_reading(model, data, split, /*labels=*/data.classes > 0).possible_metrics();
   metrics.insert(metrics.end(), more.begin(), more.end());
   return metrics;
 }
@@ -413,10 +447,10 @@ std::vector<models::Metric> possible_metrics(const models::Model& model, data::S
 std::vector<models::Metric> possible_metrics(const settings::Config& given, const data::DatasetInfo& data,
                                              data::Split split) {
   const settings::Config config = settle(given, data).config;
-  return possible_metrics(ModelOfConfig(config, data).model(), split, data.classes > 0);
+  return possible_metrics(ModelOfConfig(config, data).model(), split, data);
 }
 
-std::vector<std::string> undefined_metrics(const models::Model& model, data::Split split, bool labels,
+std::vector<std::string> undefined_metrics(const models::Model& model, data::Split split, const data::DatasetInfo& data,
                                            const data::CommonAnswer& common) {
   kernels::LossSums equal = full_sums(has_targets(model));
   equal.target_sum = 2;  // both targets are 1
@@ -426,27 +460,27 @@ std::vector<std::string> undefined_metrics(const models::Model& model, data::Spl
     const models::Metric* const found = find(&left, metric.name);
     if (found == nullptr || !std::isfinite(found->value)) names.push_back(metric.name);
   }
-  const auto reading = split == data::Split::train ? std::nullopt : class_reading(model, labels);
-  if (!reading || !common.label) return names;
-  const std::vector<std::string> more = records::undefined_metrics(*reading, *common.label);
+  const OutputReading reading = output_reading(model, data, split, /*labels=*/data.classes > 0);
+  if (reading.labels > 0) names.insert(names.end(), {"auc", "average_precision"});  // no two examples differ
+  if (!reading.classes || !common.label) return names;
+  const std::vector<std::string> more = records::undefined_metrics(*reading.classes, *common.label);
   names.insert(names.end(), more.begin(), more.end());
   return names;
 }
 
 Criteria criteria_of(const settings::Config& config, const models::Model& model, const data::DatasetInfo& data) {
   Criteria criteria;
-  const bool labels = data.classes > 0;
   const settings::EarlyStoppingSettings& stopping = config.train.early_stopping;
   if (stopping.is_on()) {
     const data::Split split = stopping.on;
     require_examples("train.early_stopping", split, config, data);
-    criteria.stopping = criterion_of({"train.early_stopping", stopping.metric, split}, model, labels);
+    criteria.stopping = criterion_of({"train.early_stopping", stopping.metric, split}, model, data);
   }
   require_threshold(config, model, data);
   const settings::BestSettings best = best_settings(config);
   const data::Split split = best.on;
   // Checked even if it is not used.
-  const Criterion criterion = criterion_of({"checkpoint.best", best.metric, split}, model, labels);
+  const Criterion criterion = criterion_of({"checkpoint.best", best.metric, split}, model, data);
   if (!config.checkpoint.keep_best) return criteria;
   if (split == data::Split::test || stopping.is_on()) require_examples("checkpoint.best", split, config, data);
   if (examples_of(data, split) > 0) criteria.best = criterion;
@@ -510,7 +544,7 @@ std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& cri
   BestEvaluation best_by = stored.best_by;
   if (stored.has_best && best_by.criterion.empty()) {  // older versions always used this criterion
     best_by.criterion =
-        Criterion{data::Split::validation, decisive(possible_metrics(model, data::Split::validation, false)).name}
+        Criterion{data::Split::validation, decisive(possible_metrics(model, data::Split::validation, data::DatasetInfo{})).name}
             .text();
   }
   std::string forgotten;

@@ -111,8 +111,7 @@ std::vector<std::string> require_variety(const settings::Config& config, const m
     if (is_new && are_several && split == data::Split::train && data.info().classes > 0) {
       throw DataError(what + ": a classifier learns to tell two or more apart; add examples of other classes");
     }
-    const bool labels = data.info().classes > 0;
-    const std::vector<std::string> undefined = undefined_metrics(model, split, labels, *common);
+    const std::vector<std::string> undefined = undefined_metrics(model, split, data.info(), *common);
     if (is_new && split == data::Split::validation && !config.train.threshold_by.empty()) {
       throw ConfigError(
           fmt::format("train.threshold_by = \"{}\": a threshold is chosen by examples of both classes, but "
@@ -269,7 +268,7 @@ void require_defined(const settings::Config& given, data::Dataset& data, data::S
   if (!unseen.empty()) throw ConfigError(undefined_text(deciding, unseen, split));
   const auto common = data.common_answer(split);
   if (!common) return;
-  const auto undefined = undefined_metrics(made.model(), split, data.info().classes > 0, *common);
+  const auto undefined = undefined_metrics(made.model(), split, data.info(), *common);
   if (std::ranges::find(undefined, metric) == undefined.end()) return;
   throw ConfigError(undefined_text(deciding, what_all_have(given, data.info(), split, *common), split));
 }
