@@ -100,7 +100,8 @@ void say_unseen(comm::Communicator& world, TrainedModel& model, const ApplyOptio
   const std::vector<std::string>& absent = (*model.data)->info().absent_labels;
   if (!absent.empty() && answer_kind(model).width > 0) {
     log.warning(fmt::format("{}: does not name the label{} {}, so that no example has {}", model.source,
-                            absent.size() == 1 ? "" : "s", fmt::join(absent, ", "), absent.size() == 1 ? "it" : "them"));
+                            absent.size() == 1 ? "" : "s", fmt::join(absent, ", "),
+                            absent.size() == 1 ? "it" : "them"));
   }
   const std::string text = session::unseen_text(model.config, *model.parts->model, **model.data, model.split,
                                                 class_names_of(model, options));

@@ -120,7 +120,8 @@ void require_same_outputs(TrainedModel& first, TrainedModel& other, const std::s
   const models::Model &a = *first.parts->model, &b = *other.parts->model;
   refuse(a.output_size() != b.output_size(), fmt::format("this model has {}", count_of(b.output_size(), "output")));
   refuse(a.prediction() != b.prediction(), "this model's outputs mean something else");
-  const data::Preprocessing &known = first.checkpoint.header.preprocessing, &own = other.checkpoint.header.preprocessing;
+  const data::Preprocessing &known = first.checkpoint.header.preprocessing,
+                            &own = other.checkpoint.header.preprocessing;
   refuse(known.class_names != own.class_names, "this model has other classes, or has them in another order");
   refuse(known.label_names != own.label_names, "this model has other labels, or has them in another order");
   const std::int64_t examples = session::examples_of((*other.data)->info(), other.split);

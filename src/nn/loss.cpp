@@ -30,10 +30,11 @@ void require_output_for_each_class(const char* loss, const Shape& out, const Tar
                     loss, out.extent.channels, out.extent.height, out.extent.width));
   }
   if (data.classes == 0) {
-    throw ConfigError(fmt::format(
-        "model.loss: {} needs labels, but the data have none; use mean_squared_error for targets, sigmoid_cross_entropy "
-        "for several labels of an example (targets of 0 and 1), or data with labels",
-        loss));
+    throw ConfigError(
+        fmt::format("model.loss: {} needs labels, but the data have none; use mean_squared_error for targets, "
+                    "sigmoid_cross_entropy "
+                    "for several labels of an example (targets of 0 and 1), or data with labels",
+                    loss));
   }
   if (out.extent.size() != data.classes) {
     throw ConfigError(fmt::format("model.loss: the last layer has {} but the data have {}; give it {}",

@@ -486,8 +486,9 @@ Drawing drawing_of_curves(const records::ModelExamples& examples, const CurveKin
   const bool are_labels = !examples.labels.empty(), two = examples.curves.size() == 1 && !are_labels;
   for (const std::size_t k : drawn_curves(examples)) {
     plot::Series series;
-    series.name = fmt::format("{}: area {:.3f}", class_name(are_labels ? examples.labels : examples.classes, two ? 1 : static_cast<Index>(k)),
-                              examples.ranking[k].*kind.area);
+    series.name = fmt::format(
+        "{}: area {:.3f}", class_name(are_labels ? examples.labels : examples.classes, two ? 1 : static_cast<Index>(k)),
+        examples.ranking[k].*kind.area);
     for (const records::CurvePoint& point : examples.curves[k].*kind.points) {
       series.x.push_back(point.x);
       series.y.push_back(point.y);

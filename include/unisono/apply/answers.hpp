@@ -28,7 +28,8 @@ std::string threshold_text(const TrainedModel& model);
 /// call it on rank 0. \throws DataError if the names with which the run was trained are gone
 std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOptions& options);
 
-/// The names of the labels that a model predicts of each example, each for itself; empty: its outputs are something else.
+/// The names of the labels that a model predicts of each example, each for itself; empty: its outputs are something
+/// else.
 std::vector<std::string> label_names_of(const TrainedModel& model);
 
 /// The known answers of a split's examples: labels, targets or ratings.

@@ -111,9 +111,9 @@ inline constexpr Named<Header> kHeaders[] = {{Header::automatic, "auto", "what t
 /// What import_csv makes of a table's columns and rows.
 struct CsvOptions {
   // A column is named by its name in the header, or by its number: 1 is the first, −1 the last.
-  std::string label = {};                 ///< the column of classes
-  std::string target = {};                ///< the column of numbers to be predicted, in place of classes
-  Task task = Task::automatic;            ///< what the column of `label` holds
+  std::string label = {};       ///< the column of classes
+  std::string target = {};      ///< the column of numbers to be predicted, in place of classes
+  Task task = Task::automatic;  ///< what the column of `label` holds
   /// Columns of 0 and 1, one for each of several labels that a row may have, in place of classes.
   std::vector<std::string> label_columns = {};
   std::vector<std::string> exclude = {};  ///< columns that are no features

@@ -48,12 +48,13 @@ struct SplitEvaluation {
 
 /// What a trained model does on examples, for a report about its run.
 struct ModelExamples {
-  std::optional<ClassReading> reading = {};        ///< how to read a class from outputs; nothing: they are no classes
-  std::vector<std::string> classes = {};           ///< names of the classes; empty: they have none
-  std::optional<ConfusionMatrix> matrix = {};      ///< confusion matrix of the split
-  std::vector<std::string> labels = {};            ///< names of several labels; empty: outputs are something else
+  std::optional<ClassReading> reading = {};    ///< how to read a class from outputs; nothing: they are no classes
+  std::vector<std::string> classes = {};       ///< names of the classes; empty: they have none
+  std::optional<ConfusionMatrix> matrix = {};  ///< confusion matrix of the split
+  std::vector<std::string> labels = {};        ///< names of several labels; empty: outputs are something else
   std::optional<MultilabelCounts> label_counts = {};  ///< counts of the split for several labels
-  std::vector<RankingCurves> curves = {};          ///< ranking curves of the second of two classes, or of each of more, or label
+  std::vector<RankingCurves> curves =
+      {};  ///< ranking curves of the second of two classes, or of each of more, or label
   std::vector<RankingFigures> ranking = {};        ///< the areas under `curves`
   std::string error = {};                          ///< what WorstExample::error is: "distance from the target"
   std::vector<WorstExample> worst = {};            ///< the most wrong first

@@ -11,8 +11,8 @@
 namespace unisono::apply {
 
 std::optional<records::ClassReading> class_reading(const TrainedModel& model) {
-  const bool has_values = model.config.data.targets != data::Targets::features &&
-                          model.checkpoint.header.preprocessing.label_names.empty();
+  const bool has_values =
+      model.config.data.targets != data::Targets::features && model.checkpoint.header.preprocessing.label_names.empty();
   auto reading = class_reading(*model.parts->model, model.checkpoint.header.inputs, has_values);
   if (reading) reading->threshold = model.threshold;
   return reading;

@@ -20,8 +20,7 @@ std::string figure_text(double figure) { return std::isnan(figure) ? "-" : fmt::
 std::string label_line(const std::string& what, std::size_t width, const records::ClassFigures& figures,
                        const std::string& average_precision) {
   return fmt::format("  {:{}}  {:>9}  {:>6}  {:>6}  {:>17}  {:>8}", what, width, figure_text(figures.precision),
-                     figure_text(figures.recall), figure_text(figures.f1), average_precision,
-                     grouped(figures.support));
+                     figure_text(figures.recall), figure_text(figures.f1), average_precision, grouped(figures.support));
 }
 
 std::string average_precision_text(const records::MultilabelFigures& figures, Index label) {
@@ -63,8 +62,8 @@ std::vector<std::string> to_text(const records::MultilabelFigures& figures, cons
   const Index shown = std::min(kMostLabelLines, figures.counts.labels());
   std::size_t width = 16;
   for (Index k = 0; k < shown; ++k) width = std::max(width, on_one_line(names[static_cast<std::size_t>(k)]).size());
-  lines.push_back(fmt::format("  {:{}}  {:>9}  {:>6}  {:>6}  {:>17}  {:>8}", "label", width, "precision", "recall", "f1",
-                              "average precision", "examples"));
+  lines.push_back(fmt::format("  {:{}}  {:>9}  {:>6}  {:>6}  {:>17}  {:>8}", "label", width, "precision", "recall",
+                              "f1", "average precision", "examples"));
   for (Index k = 0; k < shown; ++k) {
     lines.push_back(label_line(on_one_line(names[static_cast<std::size_t>(k)]), width, figures.counts.of(k),
                                average_precision_text(figures, k)));

@@ -263,6 +263,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     if (any.stored.extent.size() == 4) plan.info.layout = any.channels_last ? ImageLayout::hwc : ImageLayout::chw;
     plan.info.target_size = settings.targets == Targets::features ? any.features.size() : any.target_size;
     plan.info.several_labels = !plan.preprocessing.label_names.empty() && settings.targets != Targets::features;
+    plan.info.absent_labels = plan.schema.absent_labels;
     check_augmentation(plan, settings);
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
       if (plan.groups[i] == nullptr) continue;

@@ -96,14 +96,30 @@ void read_weights(const hdf5::File& file, const GroupSchema& group, Range rows, 
                               group.weights_path(), rows.first + (negative - weights), *negative));
 }
 
+/// \param targets [rows, group.stored_targets()]
+void read_stored_targets(const hdf5::File& file, const GroupSchema& group, Range rows, float* targets) {
+  const auto width = static_cast<std::int64_t>(group.stored_targets());
+  read_numbers(file, group.targets_path(), rows, group.stored_targets(), targets);
+  if (!group.several_labels) return;
+  const float* const end = targets + rows.size() * width;
+  const float* const wrong =
+      std::find_if(static_cast<const float*>(targets), end, [](float t) { return t != 0 && t != 1; });
+  if (wrong == end) return;
+  throw DataError(fmt::format(
+      "{}: /{}: example {} has the value {}, but the targets of several labels are 0 or 1; correct it, or remove the "
+      "file's attribute label_names",
+      file.path(), group.targets_path(), rows.first + (wrong - targets) / width, *wrong));
+}
+
 void read_targets(const hdf5::File& file, const GroupSchema& group, Range rows, float* targets) {
+  if (group.target_places.empty()) return read_stored_targets(file, group, rows, targets);
   const auto width = static_cast<std::size_t>(group.target_size), stored_width = group.stored_targets();
-  if (group.target_places.empty()) return read_numbers(file, group.targets_path(), rows, width, targets);
   std::vector<float> stored(static_cast<std::size_t>(rows.size()) * stored_width);
-  read_numbers(file, group.targets_path(), rows, stored_width, stored.data());
+  read_stored_targets(file, group, rows, stored.data());
   std::fill_n(targets, static_cast<std::size_t>(rows.size()) * width, 0.0F);
   for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size()); ++i) {
-    for (std::size_t k = 0; k < stored_width; ++k) targets[i * width + static_cast<std::size_t>(group.target_places[k])] = stored[i * stored_width + k];
+    for (std::size_t k = 0; k < stored_width; ++k)
+      targets[i * width + static_cast<std::size_t>(group.target_places[k])] = stored[i * stored_width + k];
   }
 }
 

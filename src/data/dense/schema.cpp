@@ -271,7 +271,8 @@ void read_label_names(const hdf5::File& file, SetSchema& set) {
   if (const std::string problem = problem_of_labels(set.label_names); !problem.empty()) {
     fail(file, "", fmt::format("has the attribute label_names, but {}; correct it", problem));
   }
-  for (const auto& group : set.groups) {
+  for (auto& group : set.groups) {
+    if (group) group->several_labels = true;
     if (group && group->has_labels) {
       fail(file, group->labels_path(),
            "has one label for each example, but the file's attribute label_names says that an example may have several "

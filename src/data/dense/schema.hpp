@@ -26,10 +26,11 @@ struct GroupSchema {
   Storage storage = Storage::float32;
   float scale = 1, offset = 0;
   bool has_labels = false;
-  bool has_weights = false;    ///< weights of the examples' losses, for training
-  Index target_size = 0;       ///< values of a target; 0 where there are none
-  bool channels_last = false;  ///< images are stored as [height, width, channels]
-  bool raw = false;            ///< whether rows are the recipe's unencoded columns, with NaN for missing values
+  bool has_weights = false;     ///< weights of the examples' losses, for training
+  Index target_size = 0;        ///< values of a target; 0 where there are none
+  bool several_labels = false;  ///< whether targets are those of several labels, 0 or 1
+  bool channels_last = false;   ///< images are stored as [height, width, channels]
+  bool raw = false;             ///< whether rows are the recipe's unencoded columns, with NaN for missing values
   std::shared_ptr<const Encoder> encoder = {};  ///< of the recipe's columns; null: stored values are the features
   std::shared_ptr<const EncodedPictures> pictures = {};  ///< in place of features; null: there are features
   std::vector<std::int32_t> classes = {};  ///< the model's class for each stored label, or −1; empty: the label itself
@@ -61,6 +62,7 @@ struct SetSchema {
   std::optional<std::int64_t> classes;               ///< if the file states it
   std::vector<std::string> class_names;
   std::vector<std::string> label_names;    ///< of the targets, if they are several labels; see label_names.hpp
+  std::vector<std::string> absent_labels;  ///< labels of a trained model that the file does not name
   Recipe recipe;                           ///< empty: there is none
   std::vector<std::string> feature_names;  ///< if the file states them
 

@@ -158,7 +158,7 @@ Table::Table(const DataSettings& settings, const NodeShare& share, const Preproc
   agreement.all_do([&] {
     file_ = open_set_file(settings);
     plan_.schema = read_schema(*file_, rules_of(settings, trained));
-    reserve_features(plan_.schema, trained);
+    reserve_columns(plan_.schema, trained);
   });
   choose_reader(plan_, settings, share_, agreement);
   if (plan_.info.resident && !fixed()) {
@@ -439,7 +439,7 @@ DatasetInfo inspect_table(const DataSettings& settings, const hdf5::File& file) 
   Agreement agreement(alone);
   SetPlan plan;
   plan.schema = read_schema(file, rules_of(settings, nullptr));
-  reserve_features(plan.schema, nullptr);
+  reserve_columns(plan.schema, nullptr);
   choose_reader(plan, settings, alone, agreement);
   complete_plan(plan, file, settings, nullptr, alone, agreement);
   return plan.info;

@@ -351,7 +351,8 @@ void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessi
     const bool target = !trained.recipe.target.empty() && column.name == trained.recipe.target;
     if (std::ranges::count(trained.label_names, column.name) > 0) {
       if (has_flags) column.role = ColumnRole::flag;
-      if (!has_flags) table.unusable_label = open()->name() + ": does not have each of the model's labels in one column";
+      if (!has_flags)
+        table.unusable_label = open()->name() + ": does not have each of the model's labels in one column";
     }
     if (!label && !target) continue;
     if (answered) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), column.name));
@@ -440,8 +441,7 @@ void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& colum
   if (!table.unusable_label.empty()) return;
   table.unusable_label = fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
                                      is_missing(field, table.dialect.form) ? "the value is missing"
-                                     : column.role == ColumnRole::label
-                                         ? unknown_class(field, classes)
+                                     : column.role == ColumnRole::label    ? unknown_class(field, classes)
                                      : column.role == ColumnRole::flag
                                          ? fmt::format("'{}' is neither 0 nor 1", field)
                                          : fmt::format("'{}' is not a number in the range of float32", field));

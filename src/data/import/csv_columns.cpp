@@ -155,7 +155,7 @@ void decide(const LineReader& line, CsvColumn& column, const std::string& field,
   std::string advice = column.is_feature() ? ", or replace missing values with --missing mean or --missing median"
                        : column.role == ColumnRole::flag ? ""
                        : column.is_answer() ? ", or leave out all rows without a label with --drop-missing-labels"
-                                           : "";
+                                            : "";
   if (column.has_codes() && !field.empty()) advice += "; if this is a name, say with --missing-values what is missing";
   fail_at(line, column,
           fmt::format("the value is missing ('{}'); fill it in, or leave out the row or the column{}", field, advice));
@@ -246,7 +246,10 @@ std::vector<CsvColumn> name_columns(const OpenText& open, const CsvDialect& dial
   return columns;
 }
 
-void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
+namespace {
+
+/// \throws ConfigError for options that contradict each other
+void check_options(const CsvOptions& options) {
   const auto conflict = [](bool wrong, const char* text) {
     if (wrong) throw ConfigError(text);
   };
@@ -261,6 +264,12 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
            "--date-format says how columns of dates are written; name them with --dates");
   conflict(!options.target.empty() && options.task == Task::classes,
            "--task classes and --target cannot be combined; name the column of classes with --label");
+}
+
+}  // namespace
+
+void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
+  check_options(options);
   for (CsvColumn& column : columns) {
     column.role = ColumnRole::number;
     column.decided = false;

@@ -46,9 +46,7 @@ struct CsvColumn {
   std::vector<std::string> texts;  ///< by number; of equal numbers ("1", "1.0") the first
 
   bool has_codes() const { return role == ColumnRole::words || role == ColumnRole::label || role == ColumnRole::group; }
-  bool is_answer() const {
-    return role == ColumnRole::label || role == ColumnRole::target || role == ColumnRole::flag;
-  }
+  bool is_answer() const { return role == ColumnRole::label || role == ColumnRole::target || role == ColumnRole::flag; }
   bool is_feature() const {
     return role == ColumnRole::number || role == ColumnRole::words || role == ColumnRole::date;
   }

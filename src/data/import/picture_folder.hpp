@@ -14,9 +14,9 @@ namespace unisono::data {
 
 /// A file of a folder of pictures.
 struct PictureFile {
-  std::string path;         ///< as it is opened
-  std::string name;         ///< below the folder
-  std::int64_t label = -1;  ///< number of its class; −1: none
+  std::string path;                       ///< as it is opened
+  std::string name;                       ///< below the folder
+  std::int64_t label = -1;                ///< number of its class; −1: none
   std::vector<std::int64_t> labels = {};  ///< where there may be several: their numbers
   Split split = Split::train;
 };

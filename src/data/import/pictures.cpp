@@ -41,8 +41,8 @@ struct PictureClasses {
 };
 
 /// The labels of a group's pictures, where there are any, and the names of their files.
-void write_labels_and_names(const std::string& group, const std::vector<PictureFile>& files, const PictureClasses& classes,
-                            SetWriter& writer) {
+void write_labels_and_names(const std::string& group, const std::vector<PictureFile>& files,
+                            const PictureClasses& classes, SetWriter& writer) {
   std::vector<std::int32_t> labels;
   std::vector<std::string> names;
   for (const PictureFile& file : files) {
@@ -241,8 +241,8 @@ ImportSummary import_images(const std::string& folder, const ImagesOptions& opti
   if (!found.is_divided) divide(found.files, options);
   SetWriter writer(output);
   std::vector<std::string> damaged;
-  const std::vector<PictureFile> kept = options.encoded ? write_encoded(found, options, writer, damaged)
-                                                        : write_images(found, options, writer, damaged);
+  const std::vector<PictureFile> kept =
+      options.encoded ? write_encoded(found, options, writer, damaged) : write_images(found, options, writer, damaged);
   if (count_of_split(kept, Split::train) == 0) {
     const std::string why = damaged.empty()
                                 ? "there are no pictures for training; the column of the splits says 'train' nowhere"

@@ -16,7 +16,7 @@ struct TextColumns {
   std::string text, label;  ///< label: empty: there is none
   TableForm form = {};
   bool allows_no_label = false;  ///< whether the cell of the classes may be empty
-  bool trained = false;          ///< a model was trained on columns of these names; the one of the classes may be missing
+  bool trained = false;  ///< a model was trained on columns of these names; the one of the classes may be missing
   // For messages: what the texts are, and the option that names their column.
   std::string item = "text", text_option = "text-column";
 };

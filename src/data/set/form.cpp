@@ -103,26 +103,6 @@ void rename_classes(SetPlan& plan, const Preprocessing& trained) {
   }
 }
 
-/// The model's labels have other numbers in the set. Labels that the set does not name have no column there.
-void place_targets(SetPlan& plan, const Preprocessing& trained) {
-  const std::vector<std::string>& stored = plan.schema.label_names;
-  const std::vector<std::int32_t> places = classes_of(trained.label_names, stored);
-  if (places.empty()) return;
-  if (const auto unknown = std::ranges::find(places, -1); unknown != places.end()) {
-    throw DataError(
-        fmt::format("{}: has the label '{}', which the model was not trained on; leave this column of the targets out",
-                    plan.schema.path, stored[static_cast<std::size_t>(unknown - places.begin())]));
-  }
-  for (const std::string& name : trained.label_names) {
-    if (std::ranges::count(stored, name) == 0) plan.info.absent_labels.push_back(name);
-  }
-  for (auto& group : plan.schema.groups) {
-    if (!group || group->target_size == 0) continue;
-    group->target_places.assign(places.begin(), places.end());
-    group->target_size = std::ssize(trained.label_names);
-  }
-}
-
 }  // namespace
 
 Index most_features(const Recipe& recipe) {
@@ -133,8 +113,35 @@ Index most_features(const Recipe& recipe) {
   return most;
 }
 
-void reserve_features(SetSchema& schema, const Preprocessing* trained) {
-  if (trained != nullptr) require_form(*trained, schema);
+namespace {
+
+/// Gives targets the places that the model's labels of their names have. Of labels that the set does not name, no
+/// example has any.
+void place_targets(SetSchema& schema, const Preprocessing& trained) {
+  const std::vector<std::int32_t> places = classes_of(trained.label_names, schema.label_names);
+  if (places.empty()) return;
+  if (const auto unknown = std::ranges::find(places, -1); unknown != places.end()) {
+    throw DataError(
+        fmt::format("{}: has the label '{}', which the model was not trained on; leave this column of the targets out",
+                    schema.path, schema.label_names[static_cast<std::size_t>(unknown - places.begin())]));
+  }
+  for (const std::string& name : trained.label_names) {
+    if (std::ranges::count(schema.label_names, name) == 0) schema.absent_labels.push_back(name);
+  }
+  for (auto& group : schema.groups) {
+    if (!group || group->target_size == 0) continue;
+    group->target_places.assign(places.begin(), places.end());
+    group->target_size = std::ssize(trained.label_names);
+  }
+}
+
+}  // namespace
+
+void reserve_columns(SetSchema& schema, const Preprocessing* trained) {
+  if (trained != nullptr) {
+    require_form(*trained, schema);
+    place_targets(schema, *trained);
+  }
   if (schema.recipe.columns.empty()) return;
   Index features = most_features(schema.recipe);
   if (trained != nullptr) {
@@ -180,9 +187,7 @@ void settle_form(SetPlan& plan, const hdf5::File& file, const Preprocessing* tra
     }
     agreement.all_do([&] { install(schema, plan.preprocessing); });
   }
-  if (trained == nullptr) return;
-  rename_classes(plan, *trained);
-  place_targets(plan, *trained);
+  if (trained != nullptr) rename_classes(plan, *trained);
 }
 
 namespace {

@@ -14,8 +14,9 @@ namespace unisono::data {
 /// contain.
 Index most_features(const Recipe& recipe);
 
-/// Sets the groups' feature shapes to an upper bound, from which the memory for the set is computed.
-void reserve_features(SetSchema& schema, const Preprocessing* trained);
+/// Sets the groups' feature shapes to an upper bound, from which the memory for the set is computed, and their targets
+/// to the labels that a trained model predicts. \throws DataError where the model does not fit the set
+void reserve_columns(SetSchema& schema, const Preprocessing* trained);
 
 /// Maps a file's labels to a trained model's classes, by name: for each stored label the model's class, or −1 if it has
 /// none of that name. Empty if one of the two has no names, or if both have the same.

@@ -127,7 +127,8 @@ bool fits_rank(const ModelParts& parts, const OutputReading& reading, Index exam
   return reading.scores(examples / parts.grid.data().size() + 1) <= kMostOfRank;
 }
 
-OutputReading output_reading(const models::Model& model, const data::DatasetInfo& data, data::Split split, bool labels) {
+OutputReading output_reading(const models::Model& model, const data::DatasetInfo& data, data::Split split,
+                             bool labels) {
   if (split == data::Split::train) return {};
   return {.classes = class_reading(model, labels), .labels = label_count(model, data)};
 }
@@ -156,7 +157,7 @@ std::optional<SplitFigures> evaluate_counting(ModelParts& parts, data::Dataset& 
     if (undefined) metric.value = std::numeric_limits<double>::quiet_NaN();
   }
   if (labels) {
-    all.labels = labels->figures(parts.grid.all());
+    all.labels = labels->figures(parts.grid.all(), config.data.path);
     const std::vector<models::Metric> more = records::metrics_of(*all.labels);
     all.metrics.insert(all.metrics.end(), more.begin(), more.end());
   }
@@ -543,9 +544,9 @@ std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& cri
                              CheckpointHeader& header) {
   BestEvaluation best_by = stored.best_by;
   if (stored.has_best && best_by.criterion.empty()) {  // older versions always used this criterion
-    best_by.criterion =
-        Criterion{data::Split::validation, decisive(possible_metrics(model, data::Split::validation, data::DatasetInfo{})).name}
-            .text();
+    best_by.criterion = Criterion{data::Split::validation,
+                                  decisive(possible_metrics(model, data::Split::validation, data::DatasetInfo{})).name}
+                            .text();
   }
   std::string forgotten;
   const auto fits = [&](const BestEvaluation& before, const std::optional<Criterion>& now, const char* what) {

@@ -1,5 +1,7 @@
 #include "run/label_counts.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -19,11 +21,10 @@ void LabelCounts::read(View rows, View answers, View) {
   targets_.insert(targets_.end(), answers.begin(), answers.end());
 }
 
-records::MultilabelFigures LabelCounts::figures(comm::Communicator& group) {
+records::MultilabelFigures LabelCounts::figures(comm::Communicator& group, const std::string& set) {
   if (group.max(are_labels_ ? 0 : 1) > 0) {
     throw DataError(
-        "the targets of an example with several labels are 0 or 1, but some of this set's are not; correct them, or "
-        "remove the set's attribute label_names");
+        fmt::format("{}: some targets are neither 0 nor 1, but the model was trained to predict labels", set));
   }
   group.allreduce_sum(figures_.counts.counts());
   if (ranks_) rank(group);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
@@ -13,7 +13,8 @@ namespace unisono::session {
 /// K probabilities of each.
 class LabelCounts final : public models::PredictionReader {
  public:
-  /// \param labels K \param ranking whether areas under the curves are wanted \param curves the curves, with their areas
+  /// \param labels K \param ranking whether areas under the curves are wanted \param curves the curves, with their
+  /// areas
   LabelCounts(Index labels, bool ranking, bool curves)
       : ranks_(ranking), draws_(curves), figures_{.counts = records::MultilabelCounts(labels)} {}
 
@@ -21,8 +22,9 @@ class LabelCounts final : public models::PredictionReader {
   void read(View rows, View answers, View scores) override;
 
   /// The figures of all ranks' examples. A rank holds the probabilities of all examples for one label at a time.
-  /// Collective. \throws DataError, on all ranks, where the targets of some example are not 0 and 1
-  records::MultilabelFigures figures(comm::Communicator& group);
+  /// Collective. \param set what was evaluated, for messages \throws DataError, on all ranks, where the targets of some
+  /// example are not 0 and 1
+  records::MultilabelFigures figures(comm::Communicator& group, const std::string& set);
 
  private:
   void rank(comm::Communicator& group);
