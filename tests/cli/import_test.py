@@ -464,11 +464,12 @@ class Documented(BinaryTest):
             self.assertIn(title, self.succeed("data", "describe", name).out)
         self.succeed("data", "cooccurrences", "text.h5", "--output", "counted.h5")
 
-    def test_the_set_with_class_names_is_read_under_them(self):
+    def test_sets_with_names_of_classes_and_labels_are_read_under_them(self):
         page = (pathlib.Path(os.environ["UNISONO_SOURCE"]) / "docs" / "data-format.md").read_text()
-        (block,) = (b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "animals.h5" in b)
-        subprocess.run([sys.executable, "-c", block], cwd=self.folder, check=True)
-        self.assertRegex(self.succeed("data", "describe", "animals.h5").out, r"0 cat +1 .*\n +1 dog +2 ")
+        for name, counts in (("animals.h5", r"0 cat +1 .*\n +1 dog +2 "), ("photos.h5", r"0 cat +2 .*\n +1 dog +1 ")):
+            (block,) = (b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if name in b)
+            subprocess.run([sys.executable, "-c", block], cwd=self.folder, check=True)
+            self.assertRegex(self.succeed("data", "describe", name).out, counts)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ TEST_CASE("a loss and the data must fit each other", "[loss]") {
              Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
   CHECK_THAT(loss_error(with_loss("softmax_cross_entropy"), ten, {.target_size = 3}),
              Equals("model.loss: softmax_cross_entropy needs labels, but the data have none; use mean_squared_error "
-                    "for targets, or data with labels"));
+                    "for targets, sigmoid_cross_entropy for several labels of an example (targets of 0 and 1), or data "
+                    "with labels"));
   CHECK_THAT(
       loss_error(with_loss("softmax_cross_entropy"), image, {.classes = 10}),
       Equals("model.loss: softmax_cross_entropy needs one output per class, but the last layer gives 10×2×2; end "
@@ -57,7 +58,8 @@ TEST_CASE("a loss and the data must fit each other", "[loss]") {
              Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
   CHECK_THAT(loss_error(with_loss("multiclass_hinge"), ten, {.target_size = 3}),
              Equals("model.loss: multiclass_hinge needs labels, but the data have none; use mean_squared_error for "
-                    "targets, or data with labels"));
+                    "targets, sigmoid_cross_entropy for several labels of an example (targets of 0 and 1), or data "
+                    "with labels"));
   CHECK_THAT(
       loss_error(with_loss("multiclass_hinge", 0.1), ten, {.classes = 10}),
       Equals("model.label_smoothing: multiclass_hinge does not support it; remove it, or use a cross-entropy loss"));

@@ -213,8 +213,9 @@ void note_text(const LineReader& line, CsvColumn& column, const std::string& fie
   fail_at(line, column,
           fmt::format("'{}' is distinct value number {}, which is too many for classes or categories; {}", field,
                       kMostTexts + 1,
-                      column.role == ColumnRole::label ? "for numbers to predict, use --target instead of --label"
-                                                       : "leave the column out with --exclude"));
+                      column.role == ColumnRole::label
+                          ? "leave out rare ones; for numbers to predict, use --target instead of --label"
+                          : "leave the column out with --exclude"));
 }
 
 void leave_out_columns(CsvTable& table) {

@@ -133,6 +133,7 @@ PictureFolder list_table(const std::string& folder, const ImagesOptions& options
     if (found.is_divided) file.split = split_of_row(line, fields[split_place]);
     found.files.push_back(std::move(file));
     labels.push_back(rows.of(line, fields));
+    if (!rows.names().empty()) return;
     for (const std::string& label : labels.back()) classes.note(line, label);
   });
   classes.number();

@@ -18,7 +18,7 @@ void LabelCounts::read(View rows, View answers, View) {
   }
   if (!ranks_) return;
   probabilities_.insert(probabilities_.end(), rows.begin(), rows.end());
-  targets_.insert(targets_.end(), answers.begin(), answers.end());
+  for (const float target : answers) targets_.push_back(target > 0.5F ? 1 : 0);
 }
 
 records::MultilabelFigures LabelCounts::figures(comm::Communicator& group, const std::string& set) {
@@ -38,7 +38,7 @@ void LabelCounts::rank(comm::Communicator& group) {
   for (std::size_t k = 0; k < labels; ++k) {
     std::vector<float> negative, positive;
     for (std::size_t at = k; at < targets_.size(); at += labels) {
-      (targets_[at] > 0.5F ? positive : negative).push_back(probabilities_[at]);
+      (targets_[at] > 0 ? positive : negative).push_back(probabilities_[at]);
     }
     negative = group.all_gather_joined(negative);
     positive = group.all_gather_joined(positive);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ class LabelCounts final : public models::PredictionReader {
   bool ranks_, draws_;
   bool are_labels_ = true;
   records::MultilabelFigures figures_;
-  std::vector<float> probabilities_, targets_;  ///< [n, K]
+  std::vector<float> probabilities_;   ///< [n, K]
+  std::vector<std::uint8_t> targets_;  ///< [n, K]
 };
 
 }  // namespace unisono::session
