@@ -11,6 +11,7 @@
 #include "dense/feature_writer.hpp"
 #include "recipe/fit.hpp"
 #include "set/external.hpp"
+#include "set/fold.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/data/moments.hpp"
