@@ -84,11 +84,14 @@ class Predictions(Mapping[str, Array]):
 
     def __init__(self, path: Path) -> None:
         with h5py.File(path, "r") as file:
-            self._arrays = {name: np.asarray(file[name][()]) for name in file if name != "class_names"}
+            names = ("class_names", "label_names")
+            self._arrays = {name: np.asarray(file[name][()]) for name in file if name not in names}
             #: what `predictions` holds: "probabilities", "margins" or "values"
             self.outputs = _text(file["predictions"].attrs.get("outputs", b""))
             #: the names of the classes, if they have any
             self.class_names = [_text(name) for name in file["class_names"][()]] if "class_names" in file else []
+            #: the names of the labels, where an example may have several: column k is the probability of label k
+            self.label_names = [_text(name) for name in file["label_names"][()]] if "label_names" in file else []
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]

@@ -52,9 +52,17 @@ class Group:
 class Set(Mapping[str, Group]):
     """A table or a set of images, in memory: groups "train", "validation" and "test"."""
 
-    def __init__(self, groups: Mapping[str, Group], class_names: Sequence[str] = (), feature_names: Sequence[str] = ()):
+    def __init__(
+        self,
+        groups: Mapping[str, Group],
+        class_names: Sequence[str] = (),
+        feature_names: Sequence[str] = (),
+        label_names: Sequence[str] = (),
+    ):
         self._groups = dict(groups)
         self.class_names, self.feature_names = list(class_names), list(feature_names)
+        #: where an example may have several labels: the names of the columns of `targets`
+        self.label_names = list(label_names)
 
     def __getitem__(self, name: str) -> Group:
         return self._groups[name]
@@ -79,11 +87,13 @@ def read_set(path: Path) -> Set:
         raise DataError(f"{text}: no file has a name like this")
     arrays: dict[str, dict[str, list[Array]]] = {}
     class_names: list[str] = []
+    label_names: list[str] = []
     feature_names: list[str] = []
     for one in paths:
         try:
             with h5py.File(one, "r") as file:
                 class_names = _texts(file.attrs.get("class_names", class_names))
+                label_names = _texts(file.attrs.get("label_names", label_names))
                 feature_names = _feature_names(file) or feature_names
                 for name in GROUPS:
                     if name in file:
@@ -97,7 +107,7 @@ def read_set(path: Path) -> Set:
         name: Group({key: np.concatenate(parts) if len(parts) > 1 else parts[0] for key, parts in group.items()})
         for name, group in arrays.items()
     }
-    return Set(groups, class_names, feature_names)
+    return Set(groups, class_names, feature_names, label_names)
 
 
 def write_set(
@@ -107,6 +117,7 @@ def write_set(
     validation: Any = None,
     test: Any = None,
     class_names: Sequence[str] = (),
+    label_names: Sequence[str] = (),
     feature_names: Sequence[str] = (),
     task: str = "auto",
     scale: float | None = None,
@@ -116,7 +127,8 @@ def write_set(
 
     Each group is (X, y), (X, y, weights), X alone, or a map-style torch Dataset of such pairs. X: [n, features],
     [n, height, width] or [n, channels, height, width], of NumPy, pandas, Arrow or torch. y: whole numbers or words are
-    classes, other numbers are targets; `task`, "classes" or "regression", decides where that is not clear.
+    classes, other numbers are targets; `task`, "classes" or "regression", decides where that is not clear. Examples
+    with several labels have y [n, K] of 0 and 1, and `label_names` names its columns.
     scale: what a stored value of 1 stands for; for images of bytes without it, 1/255. For tables with text, missing
     values or categories, see `import_table`.
     """
@@ -132,6 +144,8 @@ def write_set(
     if not groups:
         raise ValueError("a set needs examples: give train, validation or test")
     kinds = _answers_of({name: answers for name, (_, answers, _) in groups.items()}, task, list(class_names))
+    if label_names:
+        _check_labels({name: arrays.get("targets") for name, arrays in kinds.arrays.items()}, list(label_names))
     aside = path.with_name(path.name + ".tmp")
     with h5py.File(aside, "w") as file:
         for name, (features, _, weights) in groups.items():
@@ -149,6 +163,8 @@ def write_set(
             file.attrs["classes"] = kinds.classes
         if kinds.class_names:
             file.attrs["class_names"] = kinds.class_names
+        if label_names:
+            file.attrs["label_names"] = list(label_names)
     aside.replace(path)
     return path
 
@@ -176,6 +192,14 @@ def import_table(table: Any, path: Path, *, label: str | None = None, target: st
         file = pathlib.Path(folder) / "table.csv"
         _frame_of(table).to_csv(file, index=False)
         return run_program("data", "import", "csv", file, *words)
+
+
+def _check_labels(targets: Mapping[str, Array | None], label_names: list[str]) -> None:
+    for name, array in targets.items():
+        if array is None or array.ndim != 2 or array.shape[1] != len(label_names):
+            raise ValueError(f"{name}: label_names names {len(label_names)} labels; y has a column of 0 and 1 for each")
+        if not np.isin(array, (0, 1)).all():
+            raise ValueError(f"{name}: y must be 0 or 1 where label_names names labels")
 
 
 class _Answers:

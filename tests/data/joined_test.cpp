@@ -143,6 +143,11 @@ TEST_CASE("files that do not fit together are no set") {
   CHECK_THAT(refusal([&](File& file) { with_classes(file, 4); }), Contains("b.h5: has other classes, unlike"));
   CHECK_THAT(refusal([&](File& file) {
                with_classes(file, 3);
+               file.write_attribute("", "label_names", std::vector<std::string>{"cat", "dog"});
+             }),
+             Contains("b.h5: has other labels, unlike"));
+  CHECK_THAT(refusal([&](File& file) {
+               with_classes(file, 3);
                file.write("train/times", std::vector{1.0, 2.0, 3.0, 4.0});
              }),
              Contains("b.h5: /train holds features, files, groups, labels, times, weights, where the other holds "

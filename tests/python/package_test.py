@@ -197,6 +197,22 @@ class Sets(InFolder):
         self.assertIn("2 files", told)
         self.assertIn("3 channels of 4 × 5", told)
 
+    def test_several_labels(self):
+        x = self.features[:200]
+        targets = numpy.stack([x[:, 0] > 0, x[:, 1] > 0], axis=1).astype(int)
+        unisono.write_set("set.h5", (x, targets), test=(x[:40], targets[:40]), label_names=["cat", "dog"])
+        self.assertEqual(unisono.read_set("set.h5").label_names, ["cat", "dog"])
+        network = {"kind": "network", "loss": "sigmoid_cross_entropy", "layers": [{"kind": "dense", "units": 2}]}
+        run = unisono.launch({**CONFIG, "model": network}, output="run", progress=False)
+        predicted = run.predict()
+        self.assertEqual(predicted.label_names, ["cat", "dog"])
+        self.assertEqual(set(predicted), {"predictions", "targets"})
+        numpy.testing.assert_array_equal(predicted["targets"], targets[:40])
+        self.assertIn("f1_micro", run.summary["test"])
+        for wrong in (targets + 1, targets[:, :1], targets[:, 0]):
+            with self.assertRaisesRegex(ValueError, "label_names names"):
+                unisono.write_set("no.h5", (x, wrong), label_names=["cat", "dog"])
+
     def test_what_is_no_set_is_refused(self):
         x, y = self.features, self.labels
         for wrong, message in [

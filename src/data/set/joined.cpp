@@ -79,6 +79,9 @@ void require_same_set(const hdf5::File& file, const hdf5::File& other) {
       !has_same_attribute<std::vector<std::string>>(file, other, "", "class_names")) {
     fail(file, other, "has other classes", "give all files of a set the same attributes classes and class_names");
   }
+  if (!has_same_attribute<std::vector<std::string>>(file, other, "", "label_names")) {
+    fail(file, other, "has other labels", "give all files of a set the same attribute label_names");
+  }
   const auto recipe_of = [](const hdf5::File& one) {
     return one.exists("recipe") ? one.read<std::uint8_t>("recipe") : std::vector<std::uint8_t>();
   };
