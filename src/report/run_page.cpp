@@ -414,11 +414,13 @@ plot::MatrixPlot matrix_plot(const records::ConfusionMatrix& matrix, const std::
   return plot;
 }
 
-std::string figure_text(double figure) { return std::isnan(figure) ? "undefined" : fmt::format("{:.3f}", figure); }
+std::string class_figure_text(double figure) {
+  return std::isnan(figure) ? "undefined" : fmt::format("{:.3f}", figure);
+}
 
 std::vector<std::string> figures_row(const std::string& name, const records::ClassFigures& figures) {
-  return {name, grouped(figures.support), figure_text(figures.precision), figure_text(figures.recall),
-          figure_text(figures.f1)};
+  return {name, grouped(figures.support), class_figure_text(figures.precision), class_figure_text(figures.recall),
+          class_figure_text(figures.f1)};
 }
 
 Table class_table(const records::ConfusionMatrix& matrix, const std::vector<std::string>& names) {
@@ -436,12 +438,12 @@ Table label_table(const records::ModelExamples& examples) {
   for (Index label = 0; label < counts.labels(); ++label) {
     table.rows.push_back(figures_row(class_name(examples.labels, label), counts.of(label)));
     if (!ranking.empty())
-      table.rows.back().push_back(figure_text(ranking[static_cast<std::size_t>(label)].average_precision));
+      table.rows.back().push_back(class_figure_text(ranking[static_cast<std::size_t>(label)].average_precision));
   }
   table.rows.push_back(figures_row("macro mean", counts.macro_mean()));
   if (!ranking.empty()) {
     table.head.emplace_back("average precision");
-    table.rows.back().push_back(figure_text(records::mean_of(ranking).average_precision));
+    table.rows.back().push_back(class_figure_text(records::mean_of(ranking).average_precision));
   }
   table.rows.push_back(figures_row("micro mean", counts.micro_mean()));
   return table;

@@ -10,10 +10,10 @@ using Catch::Contains;
 
 namespace {
 
-using Names = std::vector<std::string>;
+using LabelNames = std::vector<std::string>;
 
 /// Four training and three test examples of one feature, with the labels of these names.
-std::string write_labels(const std::string& path, const Names& names, const std::vector<float>& rows) {
+std::string write_labels(const std::string& path, const LabelNames& names, const std::vector<float>& rows) {
   hdf5::File file(path, hdf5::File::Mode::create);
   const std::size_t width = names.size();
   std::size_t first = 0;
@@ -48,14 +48,14 @@ TEST_CASE("names of several labels are distinct, and do not hold what separates 
 }
 
 TEST_CASE("the labels whose values are above one half are listed by their names", "[label_names]") {
-  const Names names = {"cat", "dog", "car"};
+  const LabelNames names = {"cat", "dog", "car"};
   CHECK(join_labels(std::vector<float>{1, 0, 0.75F}, names) == "cat;car");
   CHECK(join_labels(std::vector<float>{0.5F, 0, 0.25F}, names).empty());
 }
 
 TEST_CASE("a set names the labels of its targets, and a trained model finds them by name", "[label_names]") {
   const TempDir folder;
-  const Names names = {"cat", "dog", "car"};
+  const LabelNames names = {"cat", "dog", "car"};
   const std::vector<float> rows = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0, 1, 1};
   DataSettings settings;
   settings.reader = GENERATE(Reader::resident, Reader::streaming);
@@ -80,7 +80,7 @@ TEST_CASE("a set names the labels of its targets, and a trained model finds them
   settings.path = write_labels(folder / "c.h5", {"car", "cat"}, fewer);
   const auto third = open_dataset(settings, 1, {}, &set->preprocessing());
   CHECK(third->info().target_size == 3);
-  CHECK(third->info().absent_labels == Names{"dog"});
+  CHECK(third->info().absent_labels == LabelNames{"dog"});
   CHECK(targets_of(*third, Split::test) == std::vector<float>{0, 0, 0, 1, 0, 1, 0, 0, 1});
 
   settings.path = write_labels(folder / "d.h5", {"car", "cat", "zebra"}, turned);
@@ -92,7 +92,7 @@ TEST_CASE("label names that do not fit the targets are refused", "[label_names]"
   const TempDir folder;
   DataSettings settings;
   settings.path = write_labels(folder / "a.h5", {"cat", "dog"}, std::vector<float>(14));
-  const auto message = [&](const Names& names, bool has_labels = false) {
+  const auto message = [&](const LabelNames& names, bool has_labels = false) {
     {
       hdf5::File file(settings.path, hdf5::File::Mode::update);
       file.write_attribute("", "label_names", names);
