@@ -52,6 +52,6 @@ _BY_CODE = {
 def error_of(exit_code: int, text: str) -> UnisonoError:
     """The exception for an exit code. `text`: what the program wrote, whose last message counts."""
     messages = [line.removeprefix("unisono: ") for line in text.splitlines() if line.startswith("unisono: ")]
-    ended = text.strip().splitlines()
-    message = messages[-1] if messages else ended[-1] if ended else f"the program ended with exit code {exit_code}"
+    others = " ".join(line.strip() for line in text.splitlines() if any(letter.isalnum() for letter in line))
+    message = messages[-1] if messages else others or f"the program ended with exit code {exit_code}"
     return _BY_CODE.get(exit_code, UnisonoError)(message)

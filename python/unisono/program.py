@@ -30,7 +30,10 @@ def command(words: Sequence[str], ranks: int = 1) -> list[str]:
     launcher = os.environ.get("UNISONO_LAUNCH") or (str(beside) if beside.exists() else "mpirun")
     if shutil.which(launcher) is None:
         raise UnisonoError(f"{launcher}: cannot be started, but {ranks} ranks need it; install Open MPI")
-    return [launcher, "-n", str(ranks), program, *words]
+    options = ["--oversubscribe"] if launcher == "mpirun" else []  # the launcher finds out by itself what is needed
+    if options and os.geteuid() == 0:
+        options.append("--allow-run-as-root")
+    return [launcher, *options, "-n", str(ranks), program, *words]
 
 
 def run_program(*words: str | os.PathLike[str], ranks: int = 1) -> str:
