@@ -135,15 +135,23 @@ class LocalCheckpoints(BinaryTest):
         for kill in range(KILLS):
             words = ("train", "config.toml", "--output", "run", *self.local)
             exists = (self.folder / "run" / "config.toml").exists()
+            before = self.last_step("run")
             with self.started(*words, "--resume" if exists else "--overwrite") as process:
-                time.sleep(draw.uniform(0.05, 0.25 * longest))
+                if kill % 3 == 0:  # at any moment, also while what an earlier kill left is copied
+                    time.sleep(draw.uniform(0.02, 0.3 * longest))
+                else:
+                    while process.poll() is None and self.last_step("run") <= before + 2:
+                        time.sleep(0.002)
+                    time.sleep(draw.uniform(0, 0.1))
                 killed += process.poll() is None
                 kill_session(process.pid)
             half += any(name.endswith(".tmp") for name in self.names("run")) if exists else 0
             found += any(name.endswith(".h5") for name in self.left())
             for path in (self.folder / "run" / "checkpoints").glob("*.h5") if kill % 5 == 4 else []:
                 self.succeed("evaluate", path)
-            if process.returncode == 0:
+            if process.returncode == 0 or self.last_step("run") > 24:  # of 32
+                if process.returncode != 0:
+                    self.train("run", "--resume", *self.local)
                 self.assert_same_bits("whole", "run")
                 shutil.rmtree(self.folder / "run")
         self.assertGreater(killed, KILLS // 3)  # so many were killed before their end
