@@ -4,7 +4,6 @@ import contextlib
 import importlib
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from typing import Any
 
 from .configs import Config, merge, read_config, to_toml
 from .errors import error_of
-from .program import command
+from .program import command, stop_signal
 from .runs import Run, Search
 
 _PAUSE = 0.2  # seconds between two looks at the run
@@ -24,9 +23,13 @@ class Launched:
     """A training that goes on in the background."""
 
     def __init__(
-        self, process: "subprocess.Popen[bytes]", folder: pathlib.Path, scratch: "tempfile.TemporaryDirectory[str]"
+        self,
+        process: "subprocess.Popen[bytes]",
+        folder: pathlib.Path,
+        scratch: "tempfile.TemporaryDirectory[str]",
+        ranks: int,
     ) -> None:
-        self.process, self.folder = process, folder
+        self.process, self.folder, self.ranks = process, folder, ranks
         self._scratch = scratch  # holds the config and what the program prints, until it has ended
         self._whole_output: str | None = None  # when it has ended
 
@@ -54,7 +57,7 @@ class Launched:
     def stop(self) -> None:
         """Asks the training to end after its step, with a checkpoint. `wait` then raises `Interrupted`."""
         if self.is_running:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(stop_signal(self.ranks))
 
     def wait(self, progress: bool = True) -> Run:
         """Waits for the end. `progress`: whether to print how far the training is. Raises what `errors` has for the
@@ -123,7 +126,7 @@ def _start(
         process = subprocess.Popen(
             command(words, ranks), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
         )
-    return Launched(process, run, scratch)
+    return Launched(process, run, scratch, ranks)
 
 
 def launch(

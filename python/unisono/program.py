@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 
@@ -18,22 +19,30 @@ def binary() -> str:
     return path
 
 
+def launcher() -> str:
+    """What starts several ranks: UNISONO_LAUNCH, or `unisono-launch` beside the program, or mpirun."""
+    beside = pathlib.Path(binary()).with_name("unisono-launch")
+    return os.environ.get("UNISONO_LAUNCH") or (str(beside) if beside.exists() else "mpirun")
+
+
 def command(words: Sequence[str], ranks: int = 1) -> list[str]:
-    """The command line of the program. More than one rank is started by `unisono-launch`, where that is installed
-    beside the program, or named by UNISONO_LAUNCH; else by mpirun."""
+    """The command line of the program, on so many ranks."""
     if ranks < 1:
         raise ValueError(f"ranks = {ranks}: at least one is needed")
     program = binary()
     if ranks == 1:
         return [program, *words]
-    beside = pathlib.Path(program).with_name("unisono-launch")
-    launcher = os.environ.get("UNISONO_LAUNCH") or (str(beside) if beside.exists() else "mpirun")
-    if shutil.which(launcher) is None:
-        raise UnisonoError(f"{launcher}: cannot be started, but {ranks} ranks need it; install Open MPI")
-    options = ["--oversubscribe"] if launcher == "mpirun" else []  # the launcher finds out by itself what is needed
+    if shutil.which(launcher()) is None:
+        raise UnisonoError(f"{launcher()}: cannot be started, but {ranks} ranks need it; install Open MPI")
+    options = ["--oversubscribe"] if launcher() == "mpirun" else []  # unisono-launch finds out what is needed
     if options and os.geteuid() == 0:
         options.append("--allow-run-as-root")
-    return [launcher, *options, "-n", str(ranks), program, *words]
+    return [launcher(), *options, "-n", str(ranks), program, *words]
+
+
+def stop_signal(ranks: int) -> signal.Signals:
+    """The signal after which a training ends with a checkpoint. At SIGTERM mpirun kills the ranks."""
+    return signal.SIGUSR1 if ranks > 1 and launcher() == "mpirun" else signal.SIGTERM
 
 
 def run_program(*words: str | os.PathLike[str], ranks: int = 1) -> str:

@@ -106,14 +106,18 @@ class Runs(InFolder):
 
     def test_a_training_in_the_background_is_stopped_and_goes_on(self):
         endless = unisono.merge(CONFIG, {"train": {"epochs": 1_000_000}})
-        training = unisono.start(endless, output="run")
+        for ranks in (1, 2):
+            self.check_stop(endless, ranks)
+
+    def check_stop(self, endless, ranks):
+        training = unisono.start(endless, output=f"run-{ranks}", ranks=ranks)
         while not training.events("train"):
             self.assertTrue(training.is_running, training.output)
             time.sleep(0.01)
         training.stop()
         with self.assertRaises(unisono.Interrupted):
             training.wait(progress=False)
-        steps = unisono.Run("run").checkpoint().step
+        steps = unisono.Run(f"run-{ranks}").checkpoint().step
         self.assertGreater(steps, 0)
 
     def test_what_the_program_refuses_is_an_exception_of_its_kind(self):
