@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "unisono/base/local_folder.hpp"
@@ -87,16 +88,28 @@ std::string lock_in(const std::string& folder) { return folder + "/lock"; }
 
 }  // namespace
 
+namespace {
+
+/// A file in a folder that has no name, or none any more: a kill leaves nothing of it.
+OpenFile open_nameless(const std::string& folder) {
+  OpenFile file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  if (file.is_open()) return file;
+  const std::string path = fmt::format("{}/probe-{}{}", folder, new_id(), kUnfinished);  // not all disks have O_TMPFILE
+  file = OpenFile(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+  if (file.is_open()) ::unlink(path.c_str());
+  return file;
+}
+
+}  // namespace
+
 void require_local_disk(const std::string& local) {
-  const std::string probe = fmt::format("{}/probe-{}{}", folder_of_checkpoints(local), new_id(), kUnfinished);
+  const std::string folder = folder_of_checkpoints(local);
+  const std::vector<char> bytes(4096);
   errno = 0;
-  std::ofstream file(probe, std::ios::binary);
-  file << std::string(4096, '\0');
-  file.close();
-  const int error = errno;
-  std::error_code ignored;
-  fs::remove(probe, ignored);
-  if (!file) refuse_local_folder(kLocalKey, local, not_writable(probe, error));
+  const OpenFile probe = open_nameless(folder);
+  const bool is_written =
+      probe.is_open() && ::write(probe.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  if (!is_written) refuse_local_folder(kLocalKey, local, not_writable(folder, errno));
 }
 
 std::string make_local_folder(const std::string& local) {
