@@ -1,5 +1,7 @@
 """What the program reports, as exceptions: one for each of its exit codes."""
 
+import signal
+
 
 class UnisonoError(Exception):
     """Training, prediction or an import failed. The message is the program's own."""
@@ -52,6 +54,8 @@ _BY_CODE = {
 def error_of(exit_code: int, text: str) -> UnisonoError:
     """The exception for an exit code. `text`: what the program wrote, whose last message counts."""
     messages = [line.removeprefix("unisono: ") for line in text.splitlines() if line.startswith("unisono: ")]
+    if exit_code in (Interrupted.exit_code, -signal.SIGTERM, -signal.SIGINT, -signal.SIGUSR1):
+        return Interrupted("the training was stopped by a signal; launch(..., resume=True) goes on")
     others = " ".join(line.strip() for line in text.splitlines() if any(letter.isalnum() for letter in line))
     message = messages[-1] if messages else others or f"the program ended with exit code {exit_code}"
     return _BY_CODE.get(exit_code, UnisonoError)(message)

@@ -82,9 +82,7 @@ def read_set(path: Path) -> Set:
     imported table are those of the file, without its preprocessing; the numbers of categories stand for the names in
     its recipe. `path`: a file, or a pattern of several, whose examples follow each other."""
     text = os.fspath(path)
-    paths = sorted(glob.glob(text)) if glob.has_magic(text) and not os.path.exists(text) else [text]
-    if not paths:
-        raise DataError(f"{text}: no file has a name like this")
+    paths = _files_of(text)
     arrays: dict[str, dict[str, list[Array]]] = {}
     class_names: list[str] = []
     label_names: list[str] = []
@@ -92,13 +90,14 @@ def read_set(path: Path) -> Set:
     for one in paths:
         try:
             with h5py.File(one, "r") as file:
-                class_names = _texts(file.attrs.get("class_names", class_names))
-                label_names = _texts(file.attrs.get("label_names", label_names))
-                feature_names = _feature_names(file) or feature_names
+                names = [_texts(file.attrs.get(key, [])) for key in ("class_names", "label_names")]
+                names.append(_feature_names(file))
+                if one != paths[0] and names != [class_names, label_names, feature_names]:
+                    raise DataError(f"{one}: has other names of classes, labels or features than {paths[0]}")
+                class_names, label_names, feature_names = names
                 for name in GROUPS:
                     if name in file:
-                        for key, array in _arrays_of(file[name], one).items():
-                            arrays.setdefault(name, {}).setdefault(key, []).append(array)
+                        _add_group(arrays.setdefault(name, {}), _arrays_of(file[name], one), f"{one}: /{name}")
         except OSError as error:
             raise DataError(f"{one}: cannot be read: {error}") from error
     if not arrays:
@@ -126,7 +125,7 @@ def write_set(
     """Writes a set of numbers.
 
     Each group is (X, y), (X, y, weights), X alone, or a map-style torch Dataset of such pairs. X: [n, features],
-    [n, height, width] or [n, channels, height, width], of NumPy, pandas, Arrow or torch. y: whole numbers or words are
+    [n, height, width] or [n, channels, height, width], of NumPy, pandas, Arrow or torch. y: integers, booleans or words are
     classes, other numbers are targets; `task`, "classes" or "regression", decides where that is not clear. Examples
     with several labels have y [n, K] of 0 and 1, and `label_names` names its columns.
     scale: what a stored value of 1 stands for; for images of bytes without it, 1/255. For tables with text, missing
@@ -138,7 +137,7 @@ def write_set(
     groups: dict[str, tuple[Array, Array | None, Array | None]] = {}
     for name, given in zip(GROUPS, (train, validation, test), strict=True):
         if given is not None:
-            features, answers, weights, names = _parts_of(given)
+            features, answers, weights, names = _parts_of(given, has_labels=bool(label_names))
             groups[name] = (features, answers, weights)
             feature_names = feature_names or names
     if not groups:
@@ -146,8 +145,27 @@ def write_set(
     kinds = _answers_of({name: answers for name, (_, answers, _) in groups.items()}, task, list(class_names))
     if label_names:
         _check_labels({name: arrays.get("targets") for name, arrays in kinds.arrays.items()}, list(label_names))
+    _check_names(list(class_names), list(label_names), list(feature_names), groups)
+    if path.is_dir() or not path.name:
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
     aside = path.with_name(path.name + ".tmp")
-    with h5py.File(aside, "w") as file:
+    try:
+        _write(aside, groups, kinds, list(label_names), list(feature_names), scale)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return path
+
+
+def _write(
+    path: pathlib.Path,
+    groups: Mapping[str, tuple[Array, Array | None, Array | None]],
+    kinds: "_Answers",
+    label_names: list[str],
+    feature_names: list[str],
+    scale: float | None,
+) -> None:
+    with h5py.File(path, "w") as file:
         for name, (features, _, weights) in groups.items():
             stored = file.create_dataset(f"{name}/features", data=_storable(features))
             is_bytes = stored.dtype == np.uint8 and stored.ndim > 2
@@ -164,9 +182,25 @@ def write_set(
         if kinds.class_names:
             file.attrs["class_names"] = kinds.class_names
         if label_names:
-            file.attrs["label_names"] = list(label_names)
-    aside.replace(path)
-    return path
+            file.attrs["label_names"] = label_names
+
+
+def _check_names(
+    class_names: list[str],
+    label_names: list[str],
+    feature_names: list[str],
+    groups: Mapping[str, tuple[Array, Array | None, Array | None]],
+) -> None:
+    for what, names in (("class", class_names), ("label", label_names), ("feature", feature_names)):
+        for name in map(str, names):
+            if names.count(name) > 1:
+                raise ValueError(f"two {what} names are {name!r}")
+            if "\0" in name or (what == "label" and (not name or ";" in name or "\n" in name)):
+                raise ValueError(f"{name!r} cannot be the name of a {what}")
+    for group, (features, _, _) in groups.items():
+        size = int(np.prod(features.shape[1:]))
+        if feature_names and len(feature_names) != size:
+            raise ValueError(f"{group}: X has {size} features, but {len(feature_names)} names")
 
 
 def import_table(table: Any, path: Path, *, label: str | None = None, target: str | None = None, **options: Any) -> str:
@@ -223,6 +257,7 @@ def _answers_of(answers: Mapping[str, Array | None], task: str, class_names: lis
         targets = {name: {"targets": array.astype(np.float32)} for name, array in known.items()}
         return _Answers({name: targets.get(name, {}) for name in answers})
     if are_words or task == "classes" and not are_whole:
+        _check_words(known)
         different = np.unique(np.concatenate([array.astype(str) for array in known.values()]))
         class_names = class_names or [str(one) for one in different]
         numbers = {one: i for i, one in enumerate(class_names)}
@@ -230,9 +265,13 @@ def _answers_of(answers: Mapping[str, Array | None], task: str, class_names: lis
         if unknown:
             raise ValueError(f"{unknown[0]!r} is none of the classes {', '.join(class_names)}")
         known = {name: np.array([numbers[str(one)] for one in array]) for name, array in known.items()}
+    if any(array.ndim != 1 for array in known.values()):
+        raise ValueError("y is one class for each example; label_names is for several of them")
     least = min(int(array.min(initial=0)) for array in known.values())
     if least < 0:
         raise ValueError(f"a label is {least}: classes are numbers from 0")
+    if max(int(array.max(initial=0)) for array in known.values()) >= 2**31:
+        raise ValueError("a label is 2**31 or more: classes are numbers from 0, as few as there are")
     classes = max(len(class_names), 1 + max(int(array.max(initial=0)) for array in known.values()))
     if class_names and classes > len(class_names):
         raise ValueError(f"a label is {classes - 1}, but there are {len(class_names)} class names")
@@ -240,7 +279,18 @@ def _answers_of(answers: Mapping[str, Array | None], task: str, class_names: lis
     return _Answers({name: labels.get(name, {}) for name in answers}, classes, class_names)
 
 
-def _parts_of(given: Any) -> tuple[Array, Array | None, Array | None, list[str]]:
+def _check_words(known: Mapping[str, Array]) -> None:
+    for name, array in known.items():
+        if array.ndim != 1:
+            raise ValueError(f"{name}: y is one class for each example")
+        kinds = {str if isinstance(one, (str, np.str_)) else type(one) for one in array.tolist()}
+        if array.dtype.kind == "O" and (len(kinds) > 1 or type(None) in kinds or bytes in kinds):
+            raise ValueError(f"{name}: y must be words, or numbers, for all examples")
+    if len({array.dtype.kind in "OU" for array in known.values()}) > 1:
+        raise ValueError("y must be words in all groups, or numbers in all")
+
+
+def _parts_of(given: Any, has_labels: bool) -> tuple[Array, Array | None, Array | None, list[str]]:
     """Features, answers, weights and names of the features."""
     if hasattr(given, "__getitem__") and hasattr(given, "__len__") and type(given).__module__.startswith("torch.utils"):
         pairs = [given[i] for i in range(len(given))]
@@ -254,16 +304,59 @@ def _parts_of(given: Any) -> tuple[Array, Array | None, Array | None, list[str]]
     features = _array_of(parts[0])
     if features.dtype.kind not in "biuf":
         raise ValueError("features must be numbers; import_table makes sets of tables with texts and categories")
-    if features.dtype.kind == "f" and not np.isfinite(features).all():
-        raise ValueError("features have values that are not finite; import_table fills in missing ones")
+    if np.ma.is_masked(parts[0]):
+        raise ValueError("X is masked; import_table fills in missing values")
+    if features.ndim < 1 or len(features) == 0 or features.size == 0:
+        raise ValueError(f"X has the shape {list(features.shape)}: a group needs examples with features")
+    _require_finite("values of X", features, "; import_table fills in missing ones")
     answers = _array_of(parts[1]) if len(parts) > 1 and parts[1] is not None else None
-    if answers is not None and answers.ndim == 2 and answers.shape[1] == 1:
+    if answers is not None and answers.ndim == 2 and answers.shape[1] == 1 and not has_labels:
         answers = answers[:, 0]
     weights = _array_of(parts[2]) if len(parts) > 2 and parts[2] is not None else None
+    if answers is not None and answers.dtype.kind in "fc":
+        _require_finite("values of y", answers, "")
+    if answers is not None and answers.dtype.kind in "mM":
+        raise ValueError("y holds dates or times; make numbers of them")
+    if weights is not None:
+        _require_finite("weights", np.asarray(weights, dtype=float), "")
+        if weights.ndim != 1 or weights.min(initial=0) < 0:
+            raise ValueError("weights are one number for each example, at least 0")
     for what, array in (("y", answers), ("weights", weights)):
-        if array is not None and len(array) != len(features):
-            raise ValueError(f"X has {len(features)} examples, {what} has {len(array)}")
+        if array is not None and (array.ndim == 0 or len(array) != len(features)):
+            size = 0 if array.ndim == 0 else len(array)
+            raise ValueError(f"X has {len(features)} examples, {what} has {size}")
     return features, answers, weights, names
+
+
+def _require_finite(what: str, array: Array, advice: str) -> None:
+    with np.errstate(over="ignore"):
+        if array.dtype.kind == "f" and not np.isfinite(array.astype(np.float32)).all():
+            raise ValueError(f"{what} are not finite, or too large for float32{advice}")
+
+
+def _files_of(path: str) -> list[str]:
+    """The files that the program takes for a path: those that fit a pattern, in the order of their names' bytes."""
+    if not glob.has_magic(path) or os.path.exists(path):
+        return [path]
+    # Python writes [!0] for what the shell also writes [^0].
+    paths = sorted(glob.glob(path.replace("[^", "[!")), key=os.fsencode)
+    if not paths:
+        raise DataError(f"{path}: no file has a name like this")
+    return paths
+
+
+def _add_group(joined: dict[str, list[Array]], arrays: Mapping[str, Array], where: str) -> None:
+    """Adds a file's part of a group to those before."""
+    for key, array in arrays.items():
+        if len(array) != len(arrays["features"]):
+            raise DataError(f"{where}/{key} has {len(array)} rows, but there are {len(arrays['features'])} examples")
+    if joined and joined.keys() != arrays.keys():
+        raise DataError(f"{where} holds {', '.join(arrays)} and not {', '.join(joined)} as the files before")
+    for key, array in arrays.items():
+        before = joined.setdefault(key, [])
+        if before and before[0].shape[1:] != array.shape[1:]:
+            raise DataError(f"{where}/{key} has the shape {list(array.shape)}, unlike the files before")
+        before.append(array)
 
 
 def _is_frame(given: Any) -> bool:

@@ -80,6 +80,19 @@ class SeveralFiles(BinaryTest):
             path.rename(moved / path.name)
         self.succeed("evaluate", "moved/run", "--split", "test")
 
+    def test_searches_and_folds_do_not_go_on_with_other_data(self):
+        space = ("--set", "search.method=grid", "--set", "search.space={'optimizer.learning_rate'=[0.1, 0.2]}")
+        held_out = ("--set", "data.validation_fraction=0.2")
+        commands = [("search", *space, *held_out), ("cross-validate", "--set", "cross_validation.folds=2")]
+        for command, *options in commands:
+            self.succeed(command, "config.toml", *options, "--output", command)
+            self.succeed(command, "config.toml", *options, "--output", command, "--resume")
+        (self.folder / "part-1.h5").unlink()
+        for command, *options in commands:
+            result = self.unisono(command, "config.toml", *options, "--output", command, "--resume")
+            self.assertEqual(result.code, 3, result)
+            self.assertIn(f"{command}: was begun on different data from part-*.h5", result.err)
+
     def test_a_pattern_is_staged(self):
         large = numpy.random.default_rng(5).integers(0, 256, (300_000, FEATURES), "uint8")
         for i in range(3):  # 1.5 MB each: several pages

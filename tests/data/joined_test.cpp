@@ -150,13 +150,13 @@ TEST_CASE("files that do not fit together are no set") {
                with_classes(file, 3);
                file.write("train/times", std::vector{1.0, 2.0, 3.0, 4.0});
              }),
-             Contains("b.h5: /train holds features, files, groups, labels, times, weights, where the other holds "
+             Contains("b.h5: /train holds features, files, groups, labels, times, weights and not "
                       "features, files, groups, labels, weights, unlike"));
   CHECK_THAT(refusal([&](File& file) {
                with_classes(file, 3);
                file.write_attribute("train/features", "scale", 0.5);
              }),
-             Contains("b.h5: /train/features has other attributes"));
+             Contains("b.h5: /train/features has another attribute 'scale', unlike"));
   CHECK_THAT(refusal([&](File& file) {
                with_classes(file, 3);
                file.write("recipe", std::vector<std::uint8_t>{'{', '}'});
@@ -179,6 +179,19 @@ TEST_CASE("files that do not fit together are no set") {
                file.write("train/labels", std::vector{0, 1});
              }),
              Contains("b.h5: has other classes"));
+}
+
+TEST_CASE("each file of a set has as many labels as examples, also where the sums fit") {
+  const TempDir folder;
+  for (const int i : {0, 1}) {
+    File file(folder / fmt::format("{}.h5", i), File::Mode::create);
+    file.create<float>("train/features", {4, 2});
+    file.write_rows("train/features", 0, 4, std::vector<float>(8).data());
+    file.write("train/labels", std::vector<std::int32_t>(i == 0 ? 5 : 3));
+    file.write_attribute("", "classes", std::int64_t{2});
+  }
+  CHECK_THAT(test::message_of<DataError>([&] { open_dataset(settings_of(folder / "*.h5"), 1); }),
+             Contains("0.h5: /train/labels holds 5 values, but /train/features 4 examples"));
 }
 
 TEST_CASE("a pattern without files, and a file whose name is a pattern") {

@@ -187,6 +187,19 @@ class Sets(InFolder):
         numpy.testing.assert_array_equal(read["train"].features, self.features[:200])
         numpy.testing.assert_array_equal(numpy.array(read.class_names)[read["test"].labels], self.labels[250:])
 
+    def test_files_that_do_not_fit_together_are_refused(self):
+        x, y = self.features, self.labels
+        unisono.write_set("part-0.h5", (x, y))
+        for name, groups, message in [
+            ("names", {"train": (x, numpy.where(y == "no", "maybe", y))}, "part-1.h5: has other names of classes"),
+            ("labels", {"train": x}, "part-1.h5"),
+            ("shape", {"train": (x[:, :2], y)}, "part-1.h5: /train/features has the shape"),
+        ]:
+            unisono.write_set("part-1.h5", **groups, overwrite=True)
+            with self.subTest(name), self.assertRaisesRegex(unisono.DataError, message):
+                unisono.read_set("part-*.h5")
+        self.assertEqual(len(unisono.read_set("part-[^1].h5")["train"]), 300)
+
     def test_images_targets_weights_and_several_files(self):
         images = numpy.random.default_rng(2).integers(0, 256, (20, 3, 4, 5), dtype="uint8")
         targets = numpy.arange(40.0).reshape(20, 2)
@@ -225,11 +238,21 @@ class Sets(InFolder):
             ((numpy.array([[1.0], [numpy.nan]]),), "not finite"),
             (((x, numpy.full(300, -1)),), "a label is -1"),
             (((x, y, y, y),), "not 4 things"),
+            (((x, numpy.where(y == "yes", 2**32, 0)),), "a label is 2\\*\\*31 or more"),
+            (((x, numpy.full(300, numpy.inf)),), "values of y are not finite"),
+            (((x.astype(float) * 1e300,),), "values of X are not finite"),
+            (((x, y, -numpy.ones(300)),), "weights are one number for each example, at least 0"),
+            (((x, numpy.array([None, *y[1:]], dtype=object)),), "y must be words, or numbers, for all examples"),
+            ((numpy.ma.masked_greater(x, 0),), "X is masked"),
+            ((x[:0],), "a group needs examples"),
             ((), "a set needs examples"),
         ]:
             with self.assertRaisesRegex(ValueError, message):
                 unisono.write_set("no.h5", *wrong)
         self.assertFalse(pathlib.Path("no.h5").exists())
+        for names in ({"feature_names": ["a"]}, {"class_names": ["no", "yes", "no"]}, {"feature_names": ["a"] * 4}):
+            with self.assertRaisesRegex(ValueError, "names"):
+                unisono.write_set("no.h5", (x, y), **names)
         with self.assertRaisesRegex(ValueError, "'yes' is none of the classes"):
             unisono.write_set("no.h5", (x, y), class_names=["no", "maybe"])
         with h5py.File("other.h5", "w") as file:

@@ -49,7 +49,7 @@ std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
 
 /// Memory with which a thread decodes the largest of some pictures, evenly spaced.
 std::int64_t decoding_bytes_of(const hdf5::File& file, const SetSchema& schema) {
-  std::int64_t most = 0;
+  DecodingBytes most;
   for (const auto& group : schema.groups) {
     if (!group || !group->pictures) continue;
     const std::int64_t rows = std::min(kSampledRows, group->examples);
@@ -57,10 +57,11 @@ std::int64_t decoding_bytes_of(const hdf5::File& file, const SetSchema& schema) 
       const Range row{part_of(group->examples, i, rows).first, part_of(group->examples, i, rows).first + 1};
       const OwnedBlock one(file, *group, row);
       const RawExample example = one.block.example(row.first);
-      most = std::max(most, decoding_bytes(picture_of(example), group->pictures->form));
+      const DecodingBytes bytes = decoding_bytes(picture_of(example), group->pictures->form);
+      most = {std::max(most.kept, bytes.kept), std::max(most.working, bytes.working)};
     }
   }
-  return most;
+  return most.kept + most.working;
 }
 
 constexpr double kResidentShare = 0.5;  // of the memory that is available

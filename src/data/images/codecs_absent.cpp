@@ -19,7 +19,7 @@ int decode_png(std::span<const std::uint8_t>, const std::string& name, const Dec
 }
 void check_jpeg(std::span<const std::uint8_t>, const std::string& name) { fail_picture(name, kAbsent); }
 void check_png(std::span<const std::uint8_t>, const std::string& name) { fail_picture(name, kAbsent); }
-std::int64_t jpeg_decoding_bytes(std::span<const std::uint8_t>, const ImageForm&) { return 0; }
-std::int64_t png_decoding_bytes(std::span<const std::uint8_t>) { return 0; }
+DecodingBytes jpeg_decoding_bytes(std::span<const std::uint8_t>, const ImageForm&) { return {}; }
+DecodingBytes png_decoding_bytes(std::span<const std::uint8_t>) { return {}; }
 
 }  // namespace unisono::data

@@ -127,16 +127,16 @@ void check_picture(std::span<const std::uint8_t> bytes, const std::string& name)
   }
 }
 
-std::int64_t decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form) {
+DecodingBytes decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form) {
   switch (format_of(bytes)) {
     case PictureFormat::none:
-      return 0;
+      return {};
     case PictureFormat::jpeg:
       return jpeg_decoding_bytes(bytes, form);
     case PictureFormat::png:
       return png_decoding_bytes(bytes);
   }
-  return 0;
+  return {};
 }
 
 int exif_orientation(std::span<const std::uint8_t> exif) {

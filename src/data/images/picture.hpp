@@ -58,9 +58,15 @@ void decode_part(std::span<const std::uint8_t> bytes, const std::string& name, c
 /// \throws DataError as `decode_part`
 void check_picture(std::span<const std::uint8_t> bytes, const std::string& name);
 
+/// Memory for decoding a picture.
+struct DecodingBytes {
+  std::int64_t kept = 0;     ///< pixels, in memory that a thread keeps for the next picture
+  std::int64_t working = 0;  ///< freed when the picture is decoded
+};
+
 /// About how much memory it takes to decode a picture to images of a form, told from its header; 0 where that is
 /// damaged.
-std::int64_t decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form);
+DecodingBytes decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form);
 
 /// The orientation that Exif data give a picture, 1 to 8; 1, upright, where they do not. \param exif from the byte
 /// order on: "II*\0" or "MM\0*"
@@ -101,7 +107,7 @@ int decode_png(std::span<const std::uint8_t> bytes, const std::string& name, con
                PicturePart& part);
 void check_jpeg(std::span<const std::uint8_t> bytes, const std::string& name);
 void check_png(std::span<const std::uint8_t> bytes, const std::string& name);
-std::int64_t jpeg_decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form);
-std::int64_t png_decoding_bytes(std::span<const std::uint8_t> bytes);
+DecodingBytes jpeg_decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form);
+DecodingBytes png_decoding_bytes(std::span<const std::uint8_t> bytes);
 
 }  // namespace unisono::data

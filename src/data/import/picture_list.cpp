@@ -128,7 +128,8 @@ PictureFolder list_table(const std::string& folder, const ImagesOptions& options
       fail_at(line, table.text(),
               path.string() + " is no file; correct the table, or leave such files out with --skip-damaged");
     }
-    if (!names.insert(name).second) fail_at(line, table.text(), name + " is listed twice; remove one of the lines");
+    if (!names.insert(fs::path(name).lexically_normal().string()).second)
+      fail_at(line, table.text(), name + " is listed twice; remove one of the lines");
     PictureFile file{.path = path.string(), .name = name};
     if (found.is_divided) file.split = split_of_row(line, fields[split_place]);
     found.files.push_back(std::move(file));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -30,15 +31,47 @@ bool has_same_attribute(const hdf5::File& file, const hdf5::File& other, const s
   return !there || file.read_attribute<T>(object, name) == other.read_attribute<T>(object, name);
 }
 
+template <typename T>
+void require_same_attribute(const hdf5::File& file, const hdf5::File& other, const std::string& dataset,
+                            const std::string& name) {
+  if (has_same_attribute<T>(file, other, dataset, name)) return;
+  fail(file, other, fmt::format("/{} has another attribute '{}'", dataset, name),
+       "make all files of a set in the same way");
+}
+
 /// What values stand for is the same in both files.
 void require_same_meaning(const hdf5::File& file, const hdf5::File& other, const std::string& dataset) {
-  const bool same = has_same_attribute<double>(file, other, dataset, "scale") &&
-                    has_same_attribute<double>(file, other, dataset, "offset") &&
-                    has_same_attribute<std::string>(file, other, dataset, "layout") &&
-                    has_same_attribute<std::vector<std::string>>(file, other, dataset, "feature_names");
-  if (same) return;
-  fail(file, other, fmt::format("/{} has other attributes (scale, offset, layout, feature_names)", dataset),
-       "make all files of a set in the same way");
+  require_same_attribute<double>(file, other, dataset, "scale");
+  require_same_attribute<double>(file, other, dataset, "offset");
+  require_same_attribute<std::string>(file, other, dataset, "layout");
+  require_same_attribute<std::vector<std::string>>(file, other, dataset, "feature_names");
+}
+
+std::uint64_t rows_in(const hdf5::File& file, const std::string& object) {
+  return file.is_dataset(object) ? file.shape(object).rows() : file.count_strings(object);
+}
+
+/// Each file is a set: what it says of its examples, it says of each. Sums over all files might fit by chance.
+void require_own_rows(const hdf5::File& file, const std::string& group) {
+  const std::string examples = group + (file.exists(group + "/ends") ? "/ends" : "/features");
+  if (!file.exists(examples)) return;  // the reader of the set says so
+  for (const std::string& name : file.children(group)) {
+    const std::string object = group + "/" + name;
+    if (name == "pictures" || object == examples || rows_in(file, object) == rows_in(file, examples)) continue;
+    throw DataError(fmt::format("{}: /{} holds {}, but /{} {}; each file of a set needs one for each of its examples",
+                                file.path(), object,
+                                count_of(static_cast<std::int64_t>(rows_in(file, object)), "value"), examples,
+                                count_of(static_cast<std::int64_t>(rows_in(file, examples)), "example")));
+  }
+}
+
+/// Files stay open; systems allow some hundred of them at first, and more where a process asks.
+void allow_files(std::size_t count) {
+  constexpr rlim_t kOthers = 128;  // libraries, sockets, the run's own
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + kOthers) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + kOthers);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void require_same_rows(const hdf5::File& file, const hdf5::File& other, const std::string& dataset) {
@@ -59,8 +92,7 @@ void require_same_rows(const hdf5::File& file, const hdf5::File& other, const st
 void require_same_group(const hdf5::File& file, const hdf5::File& other, const std::string& group) {
   const std::vector<std::string> own = file.children(group), its = other.children(group);
   if (own != its) {
-    fail(file, other,
-         fmt::format("/{} holds {}, where the other holds {}", group, fmt::join(own, ", "), fmt::join(its, ", ")),
+    fail(file, other, fmt::format("/{} holds {} and not {}", group, fmt::join(own, ", "), fmt::join(its, ", ")),
          "all files of a set need the same datasets");
   }
   for (const std::string& name : own) {
@@ -96,7 +128,9 @@ hdf5::File open_joined(const std::string& pattern, bool external_files) {
   std::vector<hdf5::File> parts;
   std::vector<std::string> groups;
   for (const Split split : kSplits) groups.emplace_back(name_of(split));
-  for (const std::string& path : files_of(pattern)) {
+  const std::vector<std::string> paths = files_of(pattern);
+  allow_files(3 * paths.size());  // as often as a set is opened at the same time
+  for (const std::string& path : paths) {
     parts.push_back(open_set_file(path, external_files));
     const hdf5::File& file = parts.back();
     if (const SetKind kind = kind_of(file); kind != SetKind::table) {
@@ -108,6 +142,7 @@ hdf5::File open_joined(const std::string& pattern, bool external_files) {
     require_same_set(file, parts.front());
     for (const std::string& group : groups) {
       const auto with_it = [&](const hdf5::File& one) { return one.exists(group); };
+      if (with_it(file)) require_own_rows(file, group);
       if (with_it(file)) require_same_group(file, *std::ranges::find_if(parts, with_it), group);
     }
   }

@@ -279,8 +279,10 @@ records::TrialResult ConfigTrials::make(comm::Communicator& group, const records
 void ConfigTrials::begin(records::Journal& journal) {
   require_same_job(journal);
   // Each time that the job begins or goes on: the seconds of later entries are since then.
-  journal.append({{"job", kind_}, {"config", identity()}, {"folds", folds()}});
+  journal.append({{"job", kind_}, {"config", identity()}, {"folds", folds()}, {"data", data_identity()}});
 }
+
+std::string ConfigTrials::data_identity() const { return fmt::format("{:016x}", set_.info().identity); }
 
 void ConfigTrials::require_same_job(const records::Journal& journal) const {
   const bool is_empty = journal.entries().empty();
@@ -296,6 +298,12 @@ void ConfigTrials::require_same_job(const records::Journal& journal) const {
   if (kind != kind_) {
     throw CheckpointError(
         fmt::format("{}: holds a {}, not a {}; choose another folder (--output DIR)", folder_, kind, kind_));
+  }
+  if (first.value("data", data_identity()) != data_identity()) {
+    throw DataError(
+        fmt::format("{}: was begun on different data from {}: go on with the same set, or begin anew in "
+                    "another folder (--output DIR)",
+                    folder_, planned_.config.data.path));
   }
   std::vector<std::string> changed = settings::changed_keys(first.at("config").get<std::string>(), identity());
   std::erase_if(changed, [free = free_keys()](const std::string& key) {

@@ -127,7 +127,8 @@ class ConfigTrials : public TrialJob {
   SharedSet set_;  ///< stays open, so that all trainings find it
 
  private:
-  /// \throws CheckpointError
+  std::string data_identity() const;
+  /// \throws CheckpointError; DataError where the job began on other data
   void require_same_job(const records::Journal& journal) const;
 
   std::string kind_;

@@ -209,9 +209,9 @@ int decode_jpeg(std::span<const std::uint8_t> bytes, const std::string& name, co
   return orientation;
 }
 
-std::int64_t jpeg_decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form) {
+DecodingBytes jpeg_decoding_bytes(std::span<const std::uint8_t> bytes, const ImageForm& form) {
   Decoder decoder(bytes);
-  if (!decoder.read_header()) return 0;
+  if (!decoder.read_header()) return {};
   const jpeg_decompress_struct& state = decoder.state();
   const std::int64_t height = state.image_height, width = state.image_width, pixels = height * width;
   const Box whole{.width = static_cast<double>(width), .height = static_cast<double>(height)};
@@ -219,11 +219,12 @@ std::int64_t jpeg_decoding_bytes(std::span<const std::uint8_t> bytes, const Imag
   // Smaller rectangles are decoded at a larger scale, where they have less than four times the form's pixels each way.
   const std::int64_t most =
       std::max(pixels / (denominator * denominator), std::min(pixels, 16 * form.width * form.height));
-  std::int64_t all = most * state.num_components * (orientation_of(state) == 1 ? 1 : 2);
+  DecodingBytes all{.kept = most * state.num_components};
+  if (orientation_of(state) != 1) all.working = all.kept;
   if (state.progressive_mode == FALSE) return all;
   for (int i = 0; i < state.num_components; ++i) {  // whose coefficients are all held until the last scan
     const jpeg_component_info& component = state.comp_info[i];
-    all += std::int64_t{component.width_in_blocks} * component.height_in_blocks * std::int64_t{sizeof(JBLOCK)};
+    all.working += std::int64_t{component.width_in_blocks} * component.height_in_blocks * std::int64_t{sizeof(JBLOCK)};
   }
   return all;
 }

@@ -87,14 +87,14 @@ int decode_png(std::span<const std::uint8_t> bytes, const std::string& name, con
   return orientation;
 }
 
-std::int64_t png_decoding_bytes(std::span<const std::uint8_t> bytes) {
+DecodingBytes png_decoding_bytes(std::span<const std::uint8_t> bytes) {
   const Decoder decoder(spng_ctx_new(0), spng_ctx_free);
   spng_ihdr header{};
-  if (!decoder || spng_set_png_buffer(decoder.get(), bytes.data(), bytes.size()) != 0) return 0;
-  if (spng_get_ihdr(decoder.get(), &header) != 0) return 0;
+  if (!decoder || spng_set_png_buffer(decoder.get(), bytes.data(), bytes.size()) != 0) return {};
+  if (spng_get_ihdr(decoder.get(), &header) != 0) return {};
   spng_trns clear{};
   const bool is_opaque = (header.color_type & kAlpha) == 0 && spng_get_trns(decoder.get(), &clear) != 0;
-  return std::int64_t{header.width} * header.height * (is_opaque ? 3 : 4);
+  return {.kept = std::int64_t{header.width} * header.height * (is_opaque ? 3 : 4)};
 }
 
 void check_png(std::span<const std::uint8_t> bytes, const std::string& name) {
