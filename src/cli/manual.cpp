@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "command.hpp"
@@ -105,22 +106,42 @@ std::string man_page(const Table& table) {
 // Completions. Each shell finds out which command a line is at: the longest path of the table that its words begin
 // with. Then it offers the commands below it, its options, the choices of the option before the cursor, or files.
 
-std::string bash_completion(const Table& table) {
-  std::string paths, choices, values, words;
+/// In single quotes of a shell.
+std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
+
+/// What bash and zsh compare the words of a line with.
+struct LinePatterns {
+  std::vector<std::string> commands;  ///< 'unisono train', …
+  std::vector<std::string> values;    ///< 'unisono train --output', …: options whose values are not known before
+  std::vector<std::pair<std::string, std::string>> choices;  ///< 'unisono evaluate --split': "train validation test"
+};
+
+LinePatterns patterns_of(const Table& table) {
+  LinePatterns patterns;
   for (const CommandEntry& command : table) {
-    if (command.path != table.front().path) paths += fmt::format("{}\"{}\"", paths.empty() ? "" : " | ", command.path);
+    if (command.path != table.front().path) patterns.commands.push_back(quoted(command.path));
     for (const OptionEntry& option : named_options(command)) {
-      if (option.value.empty()) continue;
       for (const std::string& name : option.names) {
-        if (option.choices.empty()) {
-          values += fmt::format("{}\"{} {}\"", values.empty() ? "" : " | ", command.path, name);
-        } else {
-          choices +=
-              fmt::format("    \"{} {}\") offered=\"{}\" ;;\n", command.path, name, fmt::join(option.choices, " "));
+        const std::string place = quoted(command.path + " " + name);
+        if (!option.choices.empty()) {
+          patterns.choices.emplace_back(place, fmt::format("{}", fmt::join(option.choices, " ")));
+        } else if (!option.value.empty()) {
+          patterns.values.push_back(place);
         }
       }
     }
-    words += fmt::format("    \"{}\") commands=\"{}\"; options=\"{}\" ;;\n", command.path,
+  }
+  return patterns;
+}
+
+std::string bash_completion(const Table& table) {
+  const LinePatterns patterns = patterns_of(table);
+  std::string choices, words;
+  for (const auto& [place, offered] : patterns.choices) {
+    choices += fmt::format("    {}) offered=\"{}\" ;;\n", place, offered);
+  }
+  for (const CommandEntry& command : table) {
+    words += fmt::format("    {}) commands=\"{}\"; options=\"{}\" ;;\n", quoted(command.path),
                          fmt::join(command.commands, " "), fmt::join(option_names(command), " "));
   }
   return fmt::format(
@@ -147,11 +168,9 @@ _unisono() {{
 }}
 complete -o default -F _unisono unisono
 )",
-      fmt::arg("paths", paths), fmt::arg("choices", choices), fmt::arg("values", values), fmt::arg("words", words));
+      fmt::arg("paths", fmt::join(patterns.commands, " | ")), fmt::arg("choices", choices),
+      fmt::arg("values", fmt::join(patterns.values, " | ")), fmt::arg("words", words));
 }
-
-/// In single quotes of a shell.
-std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
 /// 'name:meaning' for zsh, where a colon in the name would end it.
 std::string described(const std::string& name, const std::string& meaning) {
@@ -164,24 +183,18 @@ std::string meaning_of(const Table& table, const std::string& path) {
 }
 
 std::string zsh_completion(const Table& table) {
-  std::string paths, choices, values, words;
+  const LinePatterns patterns = patterns_of(table);
+  std::string choices, words;
+  for (const auto& [place, offered] : patterns.choices) {
+    choices += fmt::format("    {}) compadd -- {}; return ;;\n", place, offered);
+  }
   for (const CommandEntry& command : table) {
-    if (command.path != table.front().path)
-      paths += fmt::format("{}{}", paths.empty() ? "" : " | ", quoted(command.path));
     std::string commands, options;
     for (const std::string& name : command.commands) {
       commands += " " + described(name, meaning_of(table, command.path + " " + name));
     }
     for (const OptionEntry& option : named_options(command)) {
-      for (const std::string& name : option.names) {
-        options += " " + described(name, option.meaning);
-        const std::string place = quoted(command.path + " " + name);
-        if (!option.choices.empty()) {
-          choices += fmt::format("    {}) compadd -- {}; return ;;\n", place, fmt::join(option.choices, " "));
-        } else if (!option.value.empty()) {
-          values += fmt::format("{}{}", values.empty() ? "" : " | ", place);
-        }
-      }
+      for (const std::string& name : option.names) options += " " + described(name, option.meaning);
     }
     words +=
         fmt::format("    {})\n      commands=({})\n      options=({}) ;;\n", quoted(command.path), commands, options);
@@ -212,7 +225,8 @@ _unisono() {{
 }}
 compdef _unisono unisono
 )",
-      fmt::arg("paths", paths), fmt::arg("choices", choices), fmt::arg("values", values), fmt::arg("words", words));
+      fmt::arg("paths", fmt::join(patterns.commands, " | ")), fmt::arg("choices", choices),
+      fmt::arg("values", fmt::join(patterns.values, " | ")), fmt::arg("words", words));
 }
 
 std::string fish_completion(const Table& table) {

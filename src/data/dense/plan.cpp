@@ -21,9 +21,7 @@ namespace {
 
 constexpr std::int64_t kSampledRows = 32;  // of each group
 
-std::uint64_t hash_row(const hdf5::File& file, const GroupSchema& group, std::int64_t row, std::uint64_t hash) {
-  const OwnedBlock one(file, group, {row, row + 1});
-  const RawExample example = one.block.example(row);
+std::uint64_t hash_example(const GroupSchema& group, const RawExample& example, std::uint64_t hash) {
   hash = hash_bytes({example.features, example.feature_bytes}, hash);
   if (group.has_labels) hash = hash_bytes(std::as_bytes(std::span(&example.label, 1)), hash);
   if (group.has_weights) hash = hash_bytes(std::as_bytes(std::span(&example.weight, 1)), hash);
@@ -31,9 +29,15 @@ std::uint64_t hash_row(const hdf5::File& file, const GroupSchema& group, std::in
   return hash_bytes(std::as_bytes(std::span(example.targets, static_cast<std::size_t>(group.target_size))), hash);
 }
 
-/// Hash of a set's shapes, types, sizes, and of some evenly spaced rows of each group; see DatasetInfo::identity.
-std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
+/// What some evenly spaced rows of each group tell.
+struct Sample {
+  std::uint64_t identity = 0;  ///< hash of the set's shapes, types and sizes, and of these rows: DatasetInfo::identity
+  DecodingBytes decoding;      ///< the most that a picture among them needs
+};
+
+Sample sample_of(const hdf5::File& file, const SetSchema& schema) {
   std::uint64_t hash = 0;
+  DecodingBytes most;
   for (const auto& group : schema.groups) {
     if (!group) continue;
     hash =
@@ -41,27 +45,17 @@ std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
                                group->scale, group->offset, group->has_labels, group->target_size),
                    hash);
     const std::int64_t rows = std::min(kSampledRows, group->examples);
-    for (std::int64_t i = 0; i < rows; ++i)
-      hash = hash_row(file, *group, part_of(group->examples, i, rows).first, hash);
-  }
-  return hash ^ hash_of_external_files(file);
-}
-
-/// Memory with which a thread decodes the largest of some pictures, evenly spaced.
-std::int64_t decoding_bytes_of(const hdf5::File& file, const SetSchema& schema) {
-  DecodingBytes most;
-  for (const auto& group : schema.groups) {
-    if (!group || !group->pictures) continue;
-    const std::int64_t rows = std::min(kSampledRows, group->examples);
     for (std::int64_t i = 0; i < rows; ++i) {
-      const Range row{part_of(group->examples, i, rows).first, part_of(group->examples, i, rows).first + 1};
-      const OwnedBlock one(file, *group, row);
-      const RawExample example = one.block.example(row.first);
+      const std::int64_t row = part_of(group->examples, i, rows).first;
+      const OwnedBlock one(file, *group, {row, row + 1});
+      const RawExample example = one.block.example(row);
+      hash = hash_example(*group, example, hash);
+      if (!group->pictures) continue;
       const DecodingBytes bytes = decoding_bytes(picture_of(example), group->pictures->form);
       most = {std::max(most.kept, bytes.kept), std::max(most.working, bytes.working)};
     }
   }
-  return most.kept + most.working;
+  return {.identity = hash ^ hash_of_external_files(file), .decoding = most};
 }
 
 constexpr double kResidentShare = 0.5;  // of the memory that is available
@@ -274,13 +268,14 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     plan.info.augmented = has_effect(settings.augmentation);
     plan.info.mixed = mixes_examples(settings.augmentation);
     plan.info.encoded = any.pictures != nullptr;
-    plan.info.decoding_bytes = decoding_bytes_of(file, plan.schema);
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
     if (plan.info.weighted && trained == nullptr) require_some_weight(file, *plan.group(Split::train));
     plan.info.train = plan.rows(Split::train).size();
     plan.info.validation = plan.rows(Split::validation).size();
     plan.info.test = plan.rows(Split::test).size();
-    plan.info.identity = identity_of(file, plan.schema);
+    const Sample sample = sample_of(file, plan.schema);
+    plan.info.identity = sample.identity;
+    plan.info.decoding_bytes = sample.decoding.kept + sample.decoding.working;
   });
   count_classes(plan, file, share, agreement);
   const bool renamed = trained != nullptr && !plan.schema.any_group().classes.empty();

@@ -167,8 +167,8 @@ Range feature_range(const hdf5::File& file, const GroupSchema& group, Range rows
     const auto size = static_cast<std::int64_t>(group.feature_bytes()) / group.examples;
     return {rows.first * size, rows.last * size};
   }
-  return {group.pictures->bounds(file, {rows.first, rows.first}).front(),
-          group.pictures->bounds(file, {rows.last, rows.last}).front()};
+  const std::vector<std::int64_t> bounds = group.pictures->bounds(file, rows);
+  return {bounds.front(), bounds.back()};
 }
 
 RowBlock::RowBlock(const GroupSchema& group, Range rows, Range features, std::byte* memory)

@@ -41,8 +41,8 @@ std::int64_t segment_of(const std::vector<std::int64_t>& starts, std::int64_t x)
 }  // namespace
 
 LoadedCell::LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell,
-                       bool shuffle)
-    : cell_(cell), bytes_(bytes(file, group, order, cell)), shuffle_(shuffle), order_(order.shuffle_of(cell)) {
+                       std::int64_t bytes, bool shuffle)
+    : cell_(cell), bytes_(bytes), shuffle_(shuffle), order_(order.shuffle_of(cell)) {
   std::int64_t start = 0;
   for (const Range& rows : order.file_rows(cell)) {
     starts_.push_back(start);
@@ -136,7 +136,7 @@ void CellReader::load(const LaneOrder& order, const Key& key, const Cell& cell) 
     peak_ = std::max(peak_, held_);
     read_ += bytes;
   }
-  auto loaded = std::make_unique<LoadedCell>(file_, group_, order, cell, settings_.shuffle);
+  auto loaded = std::make_unique<LoadedCell>(file_, group_, order, cell, bytes, settings_.shuffle);
   const std::lock_guard lock(mutex_);
   ready_.emplace(key, std::move(loaded));
   changed_.notify_all();

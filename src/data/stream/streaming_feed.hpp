@@ -123,7 +123,9 @@ std::vector<Range> blocks_of(const FileRows& rows, Range positions, std::int64_t
 /// The examples of one cell, read into memory.
 class LoadedCell {
  public:
-  LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell, bool shuffle);
+  /// \param bytes of this cell, as the function says
+  LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell,
+             std::int64_t bytes, bool shuffle);
 
   const Cell& cell() const { return cell_; }
   /// \param place number in the cell's shuffled order

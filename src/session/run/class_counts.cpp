@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "run/rank_each.hpp"
+
 namespace unisono::session {
 
 ClassCounts::ClassCounts(const records::ClassReading& reading, Wish wish)
@@ -59,29 +61,20 @@ std::optional<records::ChosenThreshold> ClassCounts::threshold(comm::Communicato
                                  metric, reading_.probabilities ? 0.5 : 0);
 }
 
-/// Each rank ranks the scores of every P-th class; all make the curves of each.
 void ClassCounts::rank_more(comm::Communicator& group) {
   const std::vector<std::int32_t> labels = group.all_gather_joined(labels_);
   const auto classes = static_cast<std::size_t>(reading_.classes);
-  std::vector<double> found(2 * classes);
-  for (std::size_t k = 0; k < classes; ++k) {
+  const auto gather = [&](std::size_t k, bool is_needed) {
     std::vector<float> scores(labels_.size());
     for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = rows_[i * classes + k];
     scores = group.all_gather_joined(scores);
-    const bool is_own = static_cast<int>(k % static_cast<std::size_t>(group.size())) == group.rank();
-    if (!is_own && !wish_.curves) continue;
-    std::vector<float> negative, positive;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      (labels[i] == static_cast<std::int32_t>(k) ? positive : negative).push_back(scores[i]);
+    ScoresOfClass divided;
+    for (std::size_t i = 0; is_needed && i < scores.size(); ++i) {
+      (labels[i] == static_cast<std::int32_t>(k) ? divided.positive : divided.negative).push_back(scores[i]);
     }
-    if (wish_.curves) figures_.curves.push_back(records::curves_of(negative, positive));
-    if (!is_own) continue;
-    const records::RankingFigures one = records::rank_figures(std::move(negative), std::move(positive));
-    found[2 * k] = one.roc_auc;
-    found[2 * k + 1] = one.average_precision;
-  }
-  group.allreduce_sum(std::span(found));  // the others' are 0
-  for (std::size_t k = 0; k < classes; ++k) figures_.ranking.push_back({found[2 * k], found[2 * k + 1]});
+    return divided;
+  };
+  figures_.ranking = rank_each(group, reading_.classes, gather, wish_.curves ? &figures_.curves : nullptr);
 }
 
 }  // namespace unisono::session

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
+#include "run/rank_each.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::session {
@@ -31,25 +31,16 @@ records::MultilabelFigures LabelCounts::figures(comm::Communicator& group, const
   return std::move(figures_);
 }
 
-/// Each rank ranks the examples by every P-th label; all make the curves of each.
 void LabelCounts::rank(comm::Communicator& group) {
   const auto labels = static_cast<std::size_t>(figures_.counts.labels());
-  std::vector<double> found(2 * labels);
-  for (std::size_t k = 0; k < labels; ++k) {
-    std::vector<float> negative, positive;
+  const auto gather = [&](std::size_t k, bool) {
+    ScoresOfClass own;
     for (std::size_t at = k; at < targets_.size(); at += labels) {
-      (targets_[at] > 0 ? positive : negative).push_back(probabilities_[at]);
+      (targets_[at] > 0 ? own.positive : own.negative).push_back(probabilities_[at]);
     }
-    negative = group.all_gather_joined(negative);
-    positive = group.all_gather_joined(positive);
-    if (draws_) figures_.curves.push_back(records::curves_of(negative, positive));
-    if (static_cast<int>(k % static_cast<std::size_t>(group.size())) != group.rank()) continue;
-    const records::RankingFigures one = records::rank_figures(std::move(negative), std::move(positive));
-    found[2 * k] = one.roc_auc;
-    found[2 * k + 1] = one.average_precision;
-  }
-  group.allreduce_sum(std::span(found));  // the others' are 0
-  for (std::size_t k = 0; k < labels; ++k) figures_.ranking.push_back({found[2 * k], found[2 * k + 1]});
+    return ScoresOfClass{group.all_gather_joined(own.negative), group.all_gather_joined(own.positive)};
+  };
+  figures_.ranking = rank_each(group, figures_.counts.labels(), gather, draws_ ? &figures_.curves : nullptr);
 }
 
 }  // namespace unisono::session
