@@ -25,6 +25,7 @@ class NetworkModel final : public Model, public Staged {
   const Staged* staged() const override { return this; }
   const nn::Network& network() const override { return network_; }
   const nn::Loss& loss_function() const override { return *loss_; }
+  nn::OperationList operations() const override { return nn::operations_of(settings_, in_, context_.backend); }
   std::uint64_t mask_seed() const override { return context_.seed; }
   nn::LossTerms loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const override;
   void require_deterministic() const override { network_.require_deterministic(); }

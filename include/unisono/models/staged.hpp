@@ -6,6 +6,7 @@
 #include "unisono/models/model.hpp"
 #include "unisono/nn/loss.hpp"
 #include "unisono/nn/network.hpp"
+#include "unisono/nn/operation_list.hpp"
 
 namespace unisono::models {
 
@@ -15,6 +16,8 @@ class Staged {
   virtual ~Staged() = default;
   virtual const nn::Network& network() const = 0;
   virtual const nn::Loss& loss_function() const = 0;
+  /// What the layers compute, for exports.
+  virtual nn::OperationList operations() const = 0;
   virtual std::uint64_t mask_seed() const = 0;  ///< seed of dropout masks
   /// What the head of a language model is given for a batch. Adds the bytes of the batch's labels to `sums`.
   /// \param scale of the gradient of an example's mean loss over its tokens

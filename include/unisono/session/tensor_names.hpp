@@ -22,8 +22,8 @@ struct TensorRows {
 };
 
 /// Whose names they are.
-enum class NameKind { unisono, gpt2, llama };
-/// "unisono", "GPT-2", "Llama".
+enum class NameKind { unisono, pytorch, gpt2, llama };
+/// "unisono", "PyTorch", "GPT-2", "Llama".
 std::string_view name_of(NameKind kind);
 
 /// The tensors of a model's blocks.
@@ -44,5 +44,11 @@ TensorNames own_names(const models::Model& model);
 /// GPT-2: learned positions; layer_norm, attention with biases; dense, gelu_tanh, dense. Its weights are transposed.
 /// Llama: no positions of their own; rms_norm, rotary attention, swiglu, dense; any of them with biases or without.
 std::optional<TensorNames> transformers_names(const models::Model& model);
+
+/// The names and shapes that a network's parameters have in PyTorch, in modules that are called as the layers are:
+/// norms have `weight` and `bias`, and the weights of dense layers are [units, inputs]. Nothing for other models.
+std::optional<TensorNames> pytorch_names(const models::Model& model);
+/// Likewise of a network's running statistics: `running_mean` and `running_var`.
+TensorNames pytorch_statistics(const ParameterLayout& statistics);
 
 }  // namespace unisono::session

@@ -29,6 +29,9 @@ class Convolution final : public Layer {
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   double products() const override;
+  Operation operation() const override {
+    return ConvolutionOperation{.spec = spec_, .weight = weight_.name, .bias = bias_.name};
+  }
   bool absorb_relu() override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;

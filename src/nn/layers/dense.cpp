@@ -17,6 +17,9 @@ class Dense final : public Layer, public Decodable {
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   double products() const override { return static_cast<double>(out().rows * spec_.in.size() * spec_.units); }
+  Operation operation() const override {
+    return DenseOperation{.spec = spec_, .weight = weight_.name, .bias = bias_.name};
+  }
   bool absorb_relu() override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;

@@ -240,6 +240,7 @@ class Dropout final : public Layer, public Decodable {
       : Layer(in), rate_(static_cast<float>(rate)), number_(number), first_(first) {}
 
   LayerTraits traits() const override { return {.in_place = true, .gradient_in_place = true, .random = rate_ > 0}; }
+  Operation operation() const override { return DropoutOperation{static_cast<double>(rate_)}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
   void decode(const DecodeStep&, const DecodeViews& views) const override {

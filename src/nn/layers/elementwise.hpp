@@ -15,6 +15,7 @@ class ActivationLayer final : public Layer, public Decodable {
 
   kernels::Activation activation() const { return activation_.kind; }
   LayerTraits traits() const override;
+  Operation operation() const override { return ActivationOperation{activation_}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
   void decode(const DecodeStep& step, const DecodeViews& views) const override {
@@ -32,6 +33,7 @@ class Addition final : public Layer, public Decodable {
   explicit Addition(const Shape& shape) : Layer(shape) {}
 
   LayerTraits traits() const override { return {.in_place = true, .shares_gradient = true}; }
+  Operation operation() const override { return AdditionOperation{}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass&, const BackwardViews&) const override {}
   void decode(const DecodeStep&, const DecodeViews& views) const override {
@@ -46,6 +48,7 @@ class ChannelGate final : public Layer {
   explicit ChannelGate(const Shape& shape) : Layer(shape) {}
 
   LayerTraits traits() const override { return {.keeps_input = true, .multiplies = true}; }
+  Operation operation() const override { return ChannelGateOperation{}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
 };

@@ -34,6 +34,14 @@ class BatchNorm final : public Layer {
   Index carried_size() const override;
   Index moments_size() const override;
   std::string note() const override;
+  Operation operation() const override {
+    return BatchNormOperation{.epsilon = options_.epsilon,
+                              .momentum = options_.momentum,
+                              .gamma = gamma_.name,
+                              .beta = beta_.name,
+                              .mean = mean_.name,
+                              .variance = variance_.name};
+  }
   void freeze() override { frozen_ = true; }
   bool absorb_relu() override;
   bool absorb_addition() override;
@@ -279,6 +287,9 @@ class LayerNorm final : public Layer, public Decodable {
   LayerNorm(const LayerNormSettings& settings, const Shape& in);
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
+  Operation operation() const override {
+    return LayerNormOperation{.spec = spec_, .gamma = gamma_.name, .beta = beta_.name};
+  }
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
@@ -345,6 +356,7 @@ class Scale final : public Layer {
   Scale(double initial, const Shape& in) : Layer(in), initial_(initial), spec_{.extent = in.extent, .epsilon = 1} {}
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
+  Operation operation() const override { return ScaleOperation{gamma_.name}; }
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   Index kept_size() const override { return 3 * line() + round_up_to_line(2 * sums_size()); }
@@ -425,6 +437,7 @@ class RmsNorm final : public Layer, public Decodable {
   RmsNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
+  Operation operation() const override { return RmsNormOperation{.epsilon = spec_.epsilon, .gamma = gamma_.name}; }
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   void forward(const Pass& pass, const ForwardViews& views) const override;

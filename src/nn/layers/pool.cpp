@@ -18,6 +18,7 @@ class Pool final : public Layer {
   explicit Pool(const kernels::PoolSpec& spec) : Layer({spec.out()}), spec_(spec) {}
 
   LayerTraits traits() const override;
+  Operation operation() const override { return PoolOperation{spec_}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
 
@@ -118,6 +119,7 @@ class GlobalAveragePool final : public Layer {
   explicit GlobalAveragePool(const kernels::Extent& in) : Layer({{in.channels, 1, 1}}), in_(in) {}
 
   LayerTraits traits() const override { return {}; }
+  Operation operation() const override { return GlobalMeanOperation{}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
 

@@ -63,6 +63,9 @@ class Embedding final : public Layer, public Decodable {
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   void share_weights() override { shares_weights_ = true; }
+  Operation operation() const override {
+    return EmbeddingOperation{.spec = spec_, .weight = weight_.name, .position = positions_.name};
+  }
   std::string note() const override { return spec_.sinusoidal ? "sinusoidal positions" : ""; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
@@ -167,6 +170,9 @@ class Heads final : public Layer, public Decodable {
 
   LayerTraits traits() const override {
     return {.keeps_input = true, .keeps_output = true, .random = dropout_ > 0, .sees_later_rows = !spec_.causal};
+  }
+  Operation operation() const override {
+    return AttentionOperation{.spec = spec_, .dropout = static_cast<double>(dropout_)};
   }
   kernels::Extent kept_of_row() const override { return spec_.log_sums(); }
   /// Of the products q·k and p v; with a causal mask half of them are left out.
@@ -311,6 +317,7 @@ class Gate final : public Layer, public Decodable {
   explicit Gate(const Shape& in) : Layer(in.with({in.extent.size() / 2})) {}
 
   LayerTraits traits() const override { return {.keeps_input = true}; }
+  Operation operation() const override { return GateOperation{}; }
   void forward(const Pass& pass, const ForwardViews& views) const override {
     pass.backend.gate_forward(out().extent.size(), rows(pass), views.x, views.y);
   }
@@ -382,6 +389,7 @@ class Unembedding final : public Layer, public Decodable {
   Index carried_size() const override { return kLineFloats; }
   double products() const override { return static_cast<double>(out().rows * spec_.units * tokens_.count); }
   std::string weights_of() const override { return tied_to_; }
+  Operation operation() const override { return UnembeddingOperation{weight_.name}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
   void decode(const DecodeStep& step, const DecodeViews& views) const override {
@@ -476,6 +484,7 @@ class SequencePooling final : public Layer {
       : Layer({.extent = in.extent}), spec_{.kind = kind, .units = in.extent.size(), .rows = in.rows} {}
 
   LayerTraits traits() const override { return {.pools_rows = true}; }
+  Operation operation() const override { return SequencePoolOperation{spec_}; }
   void forward(const Pass& pass, const ForwardViews& views) const override {
     pass.backend.sequence_pool_forward(spec_, pass.batch, views.x, pass.lengths, views.y);
   }

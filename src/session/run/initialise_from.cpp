@@ -103,9 +103,9 @@ std::vector<std::string> logged(std::vector<std::string> lines, Log& log) {
 }
 
 std::vector<std::string> lines_of(const TensorFile& file, const TensorFit& fit) {
-  const std::string whose = fit.names.kind == NameKind::unisono
-                                ? "names of unisono"
-                                : fmt::format("names of {} in transformers", name_of(fit.names.kind));
+  const bool of_transformers = fit.names.kind == NameKind::gpt2 || fit.names.kind == NameKind::llama;
+  const std::string whose =
+      fmt::format("names of {}{}", name_of(fit.names.kind), of_transformers ? " in transformers" : "");
   std::vector<std::string> lines{fmt::format("initialised from {} ({}): {} of {} tensors, {} parameters",
                                              file.file.path, whose, fit.tensors, file.tensors.size(),
                                              grouped(fit.parameters))};

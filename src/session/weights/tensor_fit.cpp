@@ -29,10 +29,10 @@ std::string some_of(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(shown, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
 }
 
-/// What the files of transformers hold beside the parameters: masks and angles.
+/// What files of other programs hold beside the parameters: masks, angles and counts of batches.
 bool is_constant(const std::string& tensor) {
   return tensor.ends_with(".attn.bias") || tensor.ends_with(".attn.masked_bias") ||
-         tensor.ends_with(".rotary_emb.inv_freq");
+         tensor.ends_with(".rotary_emb.inv_freq") || tensor.ends_with(".num_batches_tracked");
 }
 
 /// Leaves out the prefix of the whole model where no tensor of the file has it.
@@ -65,18 +65,57 @@ bool has_any(const TensorNames& names, const data::StoredTensors& stored) {
       there.empty() ? "none" : some_of(there), some_of(wanted),
       known
           ? fmt::format("in transformers {} and so on ({})", known->blocks.front().front().tensor, name_of(known->kind))
-          : "and is built like neither GPT-2 nor Llama, whose names in transformers would do, too; name the tensors "
-            "as unisono does, or change [model]"));
+          : "in PyTorch with the endings weight and bias for those of norms, too; name the tensors like that, or change "
+            "[model]"));
+}
+
+/// The names get the prefix that all tensors have where PyTorch's module was wrapped, by DistributedDataParallel or
+/// torch.compile.
+void add_prefix(TensorNames& names, const data::StoredTensors& stored) {
+  for (const std::string prefix : {"module.", "_orig_mod."}) {
+    const bool has_all =
+        std::ranges::all_of(stored, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
+    if (!has_all) continue;
+    for (std::vector<TensorRows>& tensors : names.blocks) {
+      for (TensorRows& rows : tensors) rows.tensor.insert(0, prefix);
+    }
+    for (std::string* name : {&names.embedding, &names.head}) {
+      if (!name->empty()) name->insert(0, prefix);
+    }
+  }
+}
+
+/// How many tensors of the file have a name and the shape that goes with it.
+std::ptrdiff_t fitting(const TensorNames& names, const data::StoredTensors& stored) {
+  std::ptrdiff_t count = 0;
+  for (const std::vector<TensorRows>& tensors : names.blocks) {
+    count += std::ranges::count_if(tensors, [&](const TensorRows& rows) {
+      const auto there = stored.find(rows.tensor);
+      return there != stored.end() && trimmed(there->second.shape) == trimmed(rows.shape);
+    });
+  }
+  return count;
+}
+
+/// The names that fit the most tensors; of several, the first.
+TensorNames best_of(std::vector<TensorNames> candidates, const data::StoredTensors& stored) {
+  return *std::ranges::max_element(candidates, {}, [&](const TensorNames& names) { return fitting(names, stored); });
 }
 
 /// The names that the file has, of those that the model can have.
 TensorNames names_in(const models::Model& model, const data::StoredTensors& stored, const std::string& path) {
-  TensorNames own = own_names(model);
-  if (has_any(own, stored)) return own;
-  auto names = transformers_names(model);
-  if (names) adapt_prefix(*names, stored);
-  if (!names || !has_any(*names, stored)) fail_without_any(model, stored, path);
-  return *names;
+  std::vector<TensorNames> candidates = {own_names(model)};
+  if (auto names = pytorch_names(model)) {
+    add_prefix(*names, stored);
+    candidates.push_back(std::move(*names));
+  }
+  if (auto names = transformers_names(model)) {
+    adapt_prefix(*names, stored);
+    candidates.push_back(std::move(*names));
+  }
+  std::erase_if(candidates, [&](const TensorNames& names) { return !has_any(names, stored); });
+  if (candidates.empty()) fail_without_any(model, stored, path);
+  return best_of(std::move(candidates), stored);
 }
 
 /// Looks up the tensors of each block.
@@ -101,7 +140,7 @@ class Fitter {
   /// an unembedding in the file must be the same as the embedding.
   void find_head() {
     const TensorNames& names = fit_.names;
-    if (names.kind == NameKind::unisono) return;
+    if (names.kind == NameKind::unisono || names.head.empty()) return;
     const bool there = stored_.contains(names.head);
     if (names.tied && there && stored_.contains(names.embedding)) {
       fit_.compares_head = true;
@@ -178,7 +217,9 @@ TensorFit fit_tensors(const models::Model& model, const data::StoredTensors& sto
 }
 
 TensorFit fit_statistics(const ParameterLayout& layout, const data::StoredTensors& stored, const std::string& path) {
-  return Fitter(layout, own_names(layout), stored, path).fit();
+  TensorNames pytorch = pytorch_statistics(layout);
+  add_prefix(pytorch, stored);
+  return Fitter(layout, best_of({own_names(layout), std::move(pytorch)}, stored), stored, path).fit();
 }
 
 }  // namespace unisono::session

@@ -217,6 +217,8 @@ std::optional<TensorNames> names_as(NameKind kind, const models::Model& model, c
 
 std::string_view name_of(NameKind kind) {
   switch (kind) {
+    case NameKind::pytorch:
+      return "PyTorch";
     case NameKind::gpt2:
       return "GPT-2";
     case NameKind::llama:
@@ -254,6 +256,64 @@ std::optional<TensorNames> transformers_names(const models::Model& model) {
   const nn::Network& network = model.staged()->network();
   if (auto names = names_as(NameKind::gpt2, model, network)) return names;
   return names_as(NameKind::llama, model, network);
+}
+
+namespace {
+
+/// The name of a block with another ending than unisono's.
+std::string with_ending(const std::string& block, std::initializer_list<std::pair<std::string_view, const char*>> endings) {
+  for (const auto& [own, other] : endings) {
+    if (block.ends_with(own)) return block.substr(0, block.size() - own.size()) + other;
+  }
+  return block;
+}
+
+/// The shapes of the tensors that are not those of their blocks.
+std::map<std::string, std::vector<Index>> pytorch_shapes(const nn::OperationList& operations) {
+  std::map<std::string, std::vector<Index>> shapes;
+  for (const nn::OperationStep& step : operations.steps) {
+    const kernels::Extent& out = step.out.extent;
+    if (const auto* dense = std::get_if<nn::DenseOperation>(&step.operation)) {
+      shapes[dense->weight] = {dense->spec.units, dense->spec.in.size()};
+    } else if (step.input_form == nn::TensorForm::image) {
+      continue;
+    } else if (const auto* norm = std::get_if<nn::LayerNormOperation>(&step.operation)) {
+      shapes[norm->gamma] = shapes[norm->beta] = {out.size()};
+    } else if (const auto* rms = std::get_if<nn::RmsNormOperation>(&step.operation)) {
+      shapes[rms->gamma] = {out.size()};
+    }
+  }
+  return shapes;
+}
+
+}  // namespace
+
+std::optional<TensorNames> pytorch_names(const models::Model& model) {
+  if (model.staged() == nullptr) return std::nullopt;
+  const auto shapes = pytorch_shapes(model.staged()->operations());
+  TensorNames names = own_names(model);
+  names.kind = NameKind::pytorch;
+  const std::vector<Block>& blocks = model.layout().blocks();
+  names.tied = !names.head.empty() && std::ranges::find(blocks, names.head, &Block::name) == blocks.end();
+  for (std::size_t i = 0; i < names.blocks.size(); ++i) {
+    const std::string& block = blocks[i].name;
+    for (TensorRows& rows : names.blocks[i]) {
+      rows.tensor = with_ending(block, {{".gamma", ".weight"}, {".beta", ".bias"}});
+      if (const auto other = shapes.find(block); other != shapes.end()) rows.shape = other->second;
+    }
+  }
+  return names;
+}
+
+TensorNames pytorch_statistics(const ParameterLayout& statistics) {
+  TensorNames names = own_names(statistics);
+  names.kind = NameKind::pytorch;
+  for (std::vector<TensorRows>& tensors : names.blocks) {
+    for (TensorRows& rows : tensors) {
+      rows.tensor = with_ending(rows.tensor, {{".mean", ".running_mean"}, {".variance", ".running_var"}});
+    }
+  }
+  return names;
 }
 
 }  // namespace unisono::session
