@@ -252,23 +252,27 @@ std::shared_ptr<Options> add_vector_arguments(Command command, const Chosen& cho
 }  // namespace
 
 void add_export(Command app, Chosen& chosen) {
-  Command command =
-      app.add_subcommand("export", "write a trained model's vectors of words, users or items, or all its parameters");
+  Command command = app.add_subcommand(
+      "export", "write a trained model for other programs: its parameters, its vectors, or all of it");
   const auto options = add_vector_arguments<apply::ExportOptions>(command, chosen);
   command.add_option("--output", options->output, "file to write").required().type_name("FILE");
   command
       .add_option("--format", options->format,
                   "vectors: word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv; all parameters by layer: "
-                  "hdf5, npz or safetensors (of --output FILE.safetensors it is known)")
-      .one_of({"word2vec-text", "word2vec-binary", "npy", "csv", "hdf5", "npz", "safetensors"})
+                  "hdf5, npz or safetensors; the model as a graph: onnx (known of --output FILE.safetensors, FILE.npz, "
+                  "FILE.onnx)")
+      .one_of({"word2vec-text", "word2vec-binary", "npy", "csv", "hdf5", "npz", "safetensors", "onnx"})
       .type_name("FORMAT");
   command
       .add_option(
           "--names", options->names,
           "for safetensors: names and shapes of the parameters, transformers (of language models that are built "
-          "like GPT-2 or Llama) or unisono (default: transformers, if it has names for the model)")
-      .one_of({"transformers", "unisono"})
+          "like GPT-2 or Llama), pytorch (of networks; FILE.py then builds the network there) or unisono (default: the "
+          "first that has names for the model)")
+      .one_of({"transformers", "pytorch", "unisono"})
       .type_name("NAMES");
+  command.add_flag("--without-preprocessing", options->without_preprocessing,
+                   "for onnx: the graph begins with what the model gets, encoded and normalised");
   command.add_flag("--overwrite", options->overwrite, "replace the file if it exists");
   command.callback([options, &chosen] {
     chosen.alone = [options] {

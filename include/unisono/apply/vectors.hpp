@@ -17,17 +17,18 @@ struct ExportOptions {
   ApplyOptions model;
   std::string table;  ///< words, users, items, …; empty: the model's only table
   std::string output;
-  /// For a table: word2vec-text, word2vec-binary, npy, csv; for all parameters: hdf5, npz, safetensors; empty:
-  /// safetensors, if the output is called so.
+  /// For a table: word2vec-text, word2vec-binary, npy, csv; for all parameters: hdf5, npz, safetensors; for the whole
+  /// model: onnx; empty: safetensors, npz or onnx, if the output is called so.
   std::string format;
-  std::string names;  ///< of tensors in safetensors: transformers or unisono; empty: those that the model has
+  std::string names;  ///< of tensors in safetensors: transformers, pytorch or unisono; empty: those that the model has
+  bool without_preprocessing = false;  ///< onnx: whether the graph begins with what the model gets
   bool overwrite = false;
 };
 
-/// Writes a table of vectors with their names, or all parameters with the names of their layers, or with those that
-/// transformers has for them. With npy the names go
-/// to a second file, OUTPUT.names.txt, one per line. \throws CheckpointError, ConfigError for a model without such
-/// vectors, DataError, OutputError
+/// Writes a table of vectors with their names; or all parameters with the names of their layers, or with those that
+/// transformers or PyTorch have for them; or the model as an ONNX graph. With npy the names go to a second file,
+/// OUTPUT.names.txt, one per line; with PyTorch's names OUTPUT.py builds the network there. \throws CheckpointError,
+/// ConfigError for a model without such vectors, DataError, OutputError
 void export_vectors(const ExportOptions& options, Log& log);
 
 /// The arguments of `unisono neighbors`.

@@ -168,8 +168,8 @@ class Layer {
   virtual double products() const { return 0; }
   /// What a user must know of the layer's mode, e.g. which batch statistics it uses; shown next to the layer's kind.
   virtual std::string note() const { return ""; }
-  /// What the layer computes, for exports. Called after `declare`, before anything is fused into the layer. A layer that
-  /// does not say it cannot be exported as a program, only its parameters.
+  /// What the layer computes, for exports. Called after `declare`, before anything is fused into the layer. A layer
+  /// that does not say it cannot be exported as a program, only its parameters.
   virtual Operation operation() const { return {}; }
 
   /// Fuses a following ReLU into the layer's own kernel.

@@ -21,9 +21,9 @@ enum class TensorForm {
 struct OperationStep {
   std::string name;  ///< of its layer: "residual1.convolution1"
   Operation operation;
-  int input = 0;    ///< tensor
-  int second = -1;  ///< second input; −1: none
-  Shape out;        ///< of an example's outputs
+  int input = 0;                            ///< tensor
+  int second = -1;                          ///< second input; −1: none
+  Shape out;                                ///< of an example's outputs
   TensorForm input_form = TensorForm::row;  ///< how the operation takes its input; its second one as `form` says
   TensorForm form = TensorForm::row;        ///< of the outputs
 };

@@ -39,11 +39,12 @@ bool is_export(const std::string& path) {
     const data::hdf5::File file(path, data::hdf5::File::Mode::read);
     return file.exists("parameters") && !file.exists("header");
   }
-  if (path.ends_with(".names.txt") || is_own_safetensors(path)) return true;
+  if (path.ends_with(".names.txt") || path.ends_with(".onnx.data") || is_own_safetensors(path)) return true;
   std::string line;
   std::getline(std::ifstream(path, std::ios::binary), line);
   return line.empty() || line.starts_with("\x93NUMPY") || line.starts_with("PK\x03\x04") ||
-         line.starts_with("name,x0") || counts_words(line);
+         line.starts_with("name,x0") || line.starts_with(kOnnxBeginning) || line.ends_with(kTorchModuleMark) ||
+         counts_words(line);
 }
 
 }  // namespace

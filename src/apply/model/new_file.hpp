@@ -13,6 +13,10 @@ enum class Replace {
   anything  ///< any regular file: the caller has looked at it
 };
 
+/// How ONNX files begin that `unisono export` has written, and how the first line of its Python files ends.
+inline constexpr std::string_view kOnnxBeginning = "\x08\x08\x12\x07unisono",
+                                  kTorchModuleMark = ", written by unisono.";
+
 /// A file that is written aside and gets its name in `finish`, so that an incomplete one never has it.
 class NewFile {
  public:

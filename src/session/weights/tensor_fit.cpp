@@ -65,7 +65,8 @@ bool has_any(const TensorNames& names, const data::StoredTensors& stored) {
       there.empty() ? "none" : some_of(there), some_of(wanted),
       known
           ? fmt::format("in transformers {} and so on ({})", known->blocks.front().front().tensor, name_of(known->kind))
-          : "in PyTorch with the endings weight and bias for those of norms, too; name the tensors like that, or change "
+          : "in PyTorch with the endings weight and bias for those of norms, too; name the tensors like that, or "
+            "change "
             "[model]"));
 }
 

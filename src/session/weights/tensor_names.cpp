@@ -261,7 +261,8 @@ std::optional<TensorNames> transformers_names(const models::Model& model) {
 namespace {
 
 /// The name of a block with another ending than unisono's.
-std::string with_ending(const std::string& block, std::initializer_list<std::pair<std::string_view, const char*>> endings) {
+std::string with_ending(const std::string& block,
+                        std::initializer_list<std::pair<std::string_view, const char*>> endings) {
   for (const auto& [own, other] : endings) {
     if (block.ends_with(own)) return block.substr(0, block.size() - own.size()) + other;
   }

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "exchange/onnx.hpp"
+#include "exchange/torch_module.hpp"
 #include "unisono/apply/trained_model.hpp"
 #include "unisono/apply/vectors.hpp"
 #include "unisono/base/errors.hpp"
@@ -31,9 +33,8 @@ void visit_blocks(const std::string& group, const ParameterLayout& layout, View 
   }
 }
 
-/// What a model consists of beside its parameters: running statistics, the features' mean and scale, a threshold.
+/// What a model consists of beside its parameters and running statistics: the features' mean and scale, a threshold.
 void visit_others(TrainedModel& model, const Take& take) {
-  visit_blocks("statistics", model.parts->model->statistics_layout(), model.parts->statistics.view(), take);
   const data::Normalization& normalization = model.checkpoint.header.preprocessing.normalization;
   for (const auto& [name, values] :
        {std::pair("mean", &normalization.mean), std::pair("scale", &normalization.scale)}) {
@@ -53,6 +54,7 @@ std::size_t visit_arrays(TrainedModel& model, const Take& take) {
     ++count;
   };
   visit_blocks("parameters", model.parts->model->layout(), model.parts->parameters.view(), counting);
+  visit_blocks("statistics", model.parts->model->statistics_layout(), model.parts->statistics.view(), counting);
   visit_others(model, counting);
   return count;
 }
@@ -94,8 +96,17 @@ std::size_t write_hdf5(TrainedModel& model, const ExportOptions& options) {
 /// The names that a safetensors file gets.
 session::TensorNames chosen_names(const models::Model& model, const ExportOptions& options) {
   if (options.names == "unisono") return session::own_names(model);
-  if (auto names = session::transformers_names(model)) return *names;
-  if (options.names.empty()) return session::own_names(model);
+  const bool wants_any = options.names.empty();
+  if (wants_any || options.names == "transformers") {
+    if (auto names = session::transformers_names(model)) return *names;
+  }
+  if (wants_any || options.names == "pytorch") {
+    if (auto names = session::pytorch_names(model)) return *names;
+  }
+  if (wants_any) return session::own_names(model);
+  if (options.names == "pytorch") {
+    throw ConfigError("--names pytorch: the model is no network, and has no modules in PyTorch; leave --names out");
+  }
   throw ConfigError(
       "--names transformers: the model is built like neither GPT-2 nor Llama (docs/fine-tuning.md lists their layers), "
       "so that transformers has no names for its parameters; leave --names out");
@@ -112,14 +123,21 @@ std::vector<float> numbers_of(const Block& block, const session::TensorRows& ten
   return numbers;
 }
 
-/// Calls take for each tensor of the parameters, in the order of their blocks.
-void visit_tensors(TrainedModel& model, const session::TensorNames& names, const Take& take) {
-  const ParameterLayout& layout = model.parts->model->layout();
+/// A vector, and what its blocks are called in a file.
+struct NamedVector {
+  std::string group;
+  const ParameterLayout& layout;
+  const session::TensorNames& names;
+  View values;
+};
+
+/// Calls take for each tensor of a vector, in the order of its blocks.
+void visit_tensors(const NamedVector& vector, const Take& take) {
   std::size_t number = 0;
-  visit_blocks("parameters", layout, model.parts->parameters.view(),
+  visit_blocks(vector.group, vector.layout, vector.values,
                [&](const std::string& group, const std::string&, const std::vector<Index>&, View canonical) {
-                 const Block& block = layout.blocks()[number];
-                 for (const session::TensorRows& tensor : names.blocks[number]) {
+                 const Block& block = vector.layout.blocks()[number];
+                 for (const session::TensorRows& tensor : vector.names.blocks[number]) {
                    take(group, tensor.tensor, tensor.shape, numbers_of(block, tensor, canonical));
                  }
                  ++number;
@@ -128,8 +146,13 @@ void visit_tensors(TrainedModel& model, const session::TensorNames& names, const
 
 /// The shapes come first in the file, so that everything is visited twice.
 std::size_t write_safetensors(TrainedModel& model, const ExportOptions& options, const session::TensorNames& names) {
+  const models::Model& of = *model.parts->model;
+  const session::TensorNames statistics = names.kind == session::NameKind::pytorch
+                                              ? session::pytorch_statistics(of.statistics_layout())
+                                              : session::own_names(of.statistics_layout());
   const auto visit = [&](const Take& take) {
-    visit_tensors(model, names, take);
+    visit_tensors({"parameters", of.layout(), names, model.parts->parameters.view()}, take);
+    visit_tensors({"statistics", of.statistics_layout(), statistics, model.parts->statistics.view()}, take);
     visit_others(model, take);
   };
   std::vector<data::NamedShape> shapes;
@@ -146,17 +169,45 @@ std::size_t write_safetensors(TrainedModel& model, const ExportOptions& options,
   return shapes.size();
 }
 
+/// The tensors, and the Python file beside them that builds the network. \return what was written, for the log
+std::string write_torch_module(TrainedModel& model, const ExportOptions& options, const session::TensorNames& names) {
+  const std::string path = std::filesystem::path(options.output).replace_extension(".py").string();
+  NewFile module(path, replaced(options));
+  module.write(torch_module_of(model, options.output));
+  const std::size_t count = write_safetensors(model, options, names);
+  module.finish();
+  return fmt::format("{} tensors, with the names of PyTorch (the network is in {}),", count, path);
+}
+
+/// Writes a model as an ONNX graph. \return what was written, for the log \throws ConfigError, OutputError
+std::string export_onnx(TrainedModel& model, const ExportOptions& options) {
+  const OnnxGraph graph = onnx_of(model, !options.without_preprocessing);
+  NewFile file(options.output, replaced(options));
+  if (!graph.needs_external()) {
+    graph.write(file, nullptr);
+    file.finish();
+    return "the graph";
+  }
+  NewFile tensors(options.output + ".data", replaced(options));
+  graph.write(file, &tensors);
+  tensors.finish();
+  file.finish();
+  return fmt::format("the graph, with its tensors in {}.data,", options.output);
+}
+
 /// Writes every block of θ and of the running statistics under its name, in its canonical shape, and the features' mean
 /// and scale if the run normalised them. \return what was written, for the log \throws OutputError
 std::string export_parameters(TrainedModel& model, const ExportOptions& options) {
   if (!options.table.empty()) {
     throw ConfigError(
-        "--table: --format hdf5, npz and safetensors write all parameters; leave --table out, or choose another "
+        "--table: --format hdf5, npz, safetensors and onnx write the whole model; leave --table out, or choose another "
         "format");
   }
+  if (options.format == "onnx") return export_onnx(model, options);
   if (options.format == "npz") return fmt::format("{} arrays", write_npz(model, options));
   if (options.format == "hdf5") return fmt::format("{} arrays", write_hdf5(model, options));
   const session::TensorNames names = chosen_names(*model.parts->model, options);
+  if (names.kind == session::NameKind::pytorch) return write_torch_module(model, options, names);
   const std::size_t count = write_safetensors(model, options, names);
   return names.kind == session::NameKind::unisono
              ? fmt::format("{} tensors", count)
@@ -165,11 +216,16 @@ std::string export_parameters(TrainedModel& model, const ExportOptions& options)
 
 /// The options with the format that is meant. \throws ConfigError
 ExportOptions settled(ExportOptions options) {
-  if (options.format.empty() && options.output.ends_with(".safetensors")) options.format = "safetensors";
+  for (const char* format : {"safetensors", "npz", "onnx"}) {
+    if (options.format.empty() && options.output.ends_with(fmt::format(".{}", format))) options.format = format;
+  }
   if (options.format.empty()) {
     throw ConfigError(
-        "--format is missing; name one, such as hdf5 or npz for all parameters (only of --output "
-        "FILE.safetensors it is known)");
+        "--format is missing; name one, such as hdf5 for all parameters (it is known of --output FILE.safetensors, "
+        "FILE.npz and FILE.onnx)");
+  }
+  if (options.without_preprocessing && options.format != "onnx") {
+    throw ConfigError("--without-preprocessing: only --format onnx has the preprocessing; leave it out");
   }
   if (!options.names.empty() && options.format != "safetensors") {
     throw ConfigError("--names: only --format safetensors has names of other programs; leave --names out");
@@ -178,7 +234,7 @@ ExportOptions settled(ExportOptions options) {
 }
 
 bool writes_parameters(const std::string& format) {
-  return format == "hdf5" || format == "npz" || format == "safetensors";
+  return format == "hdf5" || format == "npz" || format == "safetensors" || format == "onnx";
 }
 
 /// Both files are there, or neither.
