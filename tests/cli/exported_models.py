@@ -155,7 +155,8 @@ MODELS = {
             'kind = "convolution", channels = 6, kernel = 3, padding = 1',
             'kind = "layer_norm", over = "channels", epsilon = 1e-6',
             'kind = "residual", shortcut = [{ kind = "convolution", channels = 12, kernel = 1, stride = 2 }], '
-            'layers = [{ kind = "convolution", channels = 12, kernel = 3, stride = 2, padding = 1 }, { kind = "batch_norm" }]',
+            'layers = [{ kind = "convolution", channels = 12, kernel = 3, stride = 2, padding = 1 }, '
+            '{ kind = "batch_norm" }]',
             'kind = "silu"',
             'kind = "repeat", times = 2, layers = [{ kind = "residual", layers = ['
             '{ kind = "convolution", channels = 12, kernel = 3, padding = 1, groups = 12 }, { kind = "gelu" }, '
