@@ -172,6 +172,10 @@ std::size_t write_safetensors(TrainedModel& model, const ExportOptions& options,
 /// The tensors, and the Python file beside them that builds the network. \return what was written, for the log
 std::string write_torch_module(TrainedModel& model, const ExportOptions& options, const session::TensorNames& names) {
   const std::string path = std::filesystem::path(options.output).replace_extension(".py").string();
+  if (path == options.output) {
+    throw ConfigError(fmt::format("--output {}: the file that builds the network gets this name; call the weights {}",
+                                  path, std::filesystem::path(path).replace_extension(".safetensors").string()));
+  }
   NewFile module(path, replaced(options));
   module.write(torch_module_of(model, options.output));
   const std::size_t count = write_safetensors(model, options, names);

@@ -137,6 +137,16 @@ class Refusals(BinaryTest):
             self.assertEqual(result.code, 2 if words[1] != "set.h5" else 1, result)
             self.assertIn(message, messages(result)[0])
 
+    def test_names_of_files_do_no_harm(self):
+        models.prepare(self.folder, "rows", self.succeed)
+        (self.folder / "run").rename(self.folder / 'a"""\\ b')
+        self.succeed("export", 'a"""\\ b', "--format", "safetensors", "--output", 'w"eights.x')
+        text = (self.folder / 'w"eights.py').read_text()
+        compile(text, "w.py", "exec")
+        self.assertIn(r'with_name("w\"eights.x")', text)
+        result = self.unisono("export", 'a"""\\ b', "--format", "safetensors", "--output", "x.py")
+        self.assertIn("call the weights x.safetensors", messages(result)[0])
+
     def test_exports_replace_exports(self):
         models.prepare(self.folder, "rows", self.succeed)
         for output in ("model.onnx", "model.safetensors"):

@@ -2,7 +2,9 @@
 NumPy, scripts/check-exports with onnxruntime, and their modules with PyTorch."""
 
 import json
+import pathlib
 import random
+import re
 
 import h5py
 import numpy
@@ -44,12 +46,20 @@ def write_set(path, features, **columns):
         for split, part in (("train", slice(EXAMPLES, None)), ("test", slice(EXAMPLES))):
             for name, values in {"features": features, **columns}.items():
                 file[f"{split}/{name}"] = values[part]
+            if features.dtype == numpy.uint8:
+                file[f"{split}/features"].attrs.update(scale=1 / 128, offset=-1)
 
 
 def images(folder):
     draw = numpy.random.default_rng(1)
     pictures = draw.integers(0, 256, (2 * EXAMPLES, 3, 12, 12), dtype=numpy.uint8)
     write_set(folder / "set.h5", pictures, labels=draw.integers(0, 4, 2 * EXAMPLES))
+
+
+def pictures_of(folder, shape, classes=10):
+    draw = numpy.random.default_rng(9)
+    labels = numpy.arange(2 * EXAMPLES) % classes
+    write_set(folder / "set.h5", draw.integers(0, 256, (2 * EXAMPLES, *shape), dtype=numpy.uint8), labels=labels)
 
 
 def rows(folder):
@@ -253,6 +263,22 @@ MODELS = {
     ),
 }
 LANGUAGE_MODELS = ("gpt", "llama")
+
+
+def configured(name):
+    """A config of configs/, for a small set and a short training."""
+    text_of_config = (pathlib.Path(__file__).parents[2] / f"configs/{name}.toml").read_text()
+    for key, value in (("path", '"set.h5"'), ("epochs", "1"), ("batch_size", "20"), ("warmup_epochs", "0")):
+        text_of_config = re.sub(rf"^{key} = .*$", f"{key} = {value}", text_of_config, flags=re.MULTILINE)
+    return text_of_config
+
+
+# Networks of configs/, which take longer: for scripts/check-exports.
+LARGE_MODELS = {
+    "lenet": (lambda folder: pictures_of(folder, (28, 28)), configured("lenet")),
+    "resnet20": (lambda folder: pictures_of(folder, (3, 32, 32)), configured("resnet20")),
+    "convnext": (lambda folder: pictures_of(folder, (3, 64, 64)), configured("convnext")),
+}
 def inputs_of(folder, name):
     """What a model is applied to, in batches, by the names of its ONNX file's inputs; of language models with the
     tokens that come "next"."""
@@ -266,6 +292,8 @@ def inputs_of(folder, name):
         if name == "table":
             return [columns_of(folder / "new.csv")]
         features = file["test/features"][:]
+    if name in LARGE_MODELS and features.ndim == 3:
+        features = features[:, None]
     return [{"images" if features.ndim == 4 else "features": features}]
 
 
@@ -309,7 +337,7 @@ def columns_of(path):
 
 def prepare(folder, name, unisono):
     """Makes the set, trains, and exports. unisono(*words) runs the program in the folder."""
-    write, text_of_config = MODELS[name]
+    write, text_of_config = {**MODELS, **LARGE_MODELS}[name]
     words = write(folder)
     if words:
         unisono("data", "import", *words)

@@ -87,7 +87,8 @@ std::vector<OnnxDimension> shape_of(const nn::OperationStep& last) {
 void add_metadata(OnnxGraph& graph, const TrainedModel& model) {
   const data::Preprocessing& known = model.checkpoint.header.preprocessing;
   const auto add_list = [&](const char* key, const std::vector<std::string>& names) {
-    if (!names.empty()) graph.metadata(key, nlohmann::json(names).dump());
+    if (!names.empty())
+      graph.metadata(key, nlohmann::json(names).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   };
   graph.metadata("checkpoint", model.checkpoint.path);
   graph.metadata("step", std::to_string(model.checkpoint.header.step));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -393,6 +394,16 @@ class TorchNetwork {
   std::string embedding_, tied_;  ///< names of layers; tied: the unembedding that has the embedding's weights
 };
 
+/// A text as Python writes it between quotes, which are as JSON's.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+/// Likewise, for a comment.
+std::string unquoted(const std::string& text) {
+  const std::string inside = quoted(text);
+  return inside.substr(1, inside.size() - 2);
+}
+
 /// What the model takes, for the file's users.
 std::string inputs_text(const data::Preprocessing& preprocessing, const models::ModelInputs& inputs) {
   if (inputs.kind == data::SetKind::tokens) return fmt::format("int64 [N, T ≤ {}], token numbers", inputs.context);
@@ -438,11 +449,11 @@ std::string torch_module_of(const TrainedModel& model, const std::string& safete
       "    model = load()       # with the weights of {}; model.train() before it trains on\n"
       "    outputs = model(x)   # x: {}\n\"\"\"\n"
       "from collections import OrderedDict\nfrom pathlib import Path\n\nimport torch\nfrom torch import nn\n{}",
-      model.checkpoint.path, kTorchModuleMark, file, inputs_text(known, inputs),
+      unquoted(model.checkpoint.path), kTorchModuleMark, unquoted(file), inputs_text(known, inputs),
       of_sequences ? "from torch.nn import functional as F\n" : "");
   text += network.classes();
   text += fmt::format("\n\ndef build():\n    return {}\n", built);
-  text += "\n\ndef load(weights=Path(__file__).with_suffix(\".safetensors\")):\n";
+  text += fmt::format("\n\ndef load(weights=Path(__file__).with_name({})):\n", quoted(file));
   text += "    from safetensors.torch import load_file\n\n    model, tensors = build(), load_file(weights)\n";
   if (model.threshold) {
     text +=

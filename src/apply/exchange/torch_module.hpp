@@ -7,7 +7,7 @@
 namespace unisono::apply {
 
 /// The text of a Python file that builds a trained network as a module of PyTorch, and loads its weights from the
-/// safetensors file beside it, which has the same name but for the ending. \throws ConfigError naming a layer that does
+/// safetensors file beside it. \param safetensors its path \throws ConfigError naming a layer that does
 /// not say what it computes
 std::string torch_module_of(const TrainedModel& model, const std::string& safetensors);
 
