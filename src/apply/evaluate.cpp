@@ -48,6 +48,12 @@ void require_answers(const TrainedModel& model) {
   if (trained.classes > 0 && !there.labels) {
     throw DataError(where + " has no labels, but the model was trained with labels; use 'unisono predict'");
   }
+  if (trained.target_size > 0 && there.target_size == 0) {
+    throw DataError(
+        fmt::format("{} has a class for each example, but the model was trained on {}; use 'unisono predict'", where,
+                    label_names_of(model).empty() ? count_of(trained.target_size, "target value")
+                                                  : "several labels of an example"));
+  }
   if (trained.target_size > 0 && there.target_size != trained.target_size) {
     throw DataError(fmt::format("{} has {} target values per example, but the model was trained on {}", where,
                                 there.target_size, trained.target_size));

@@ -236,6 +236,20 @@ class SeveralLabels(BinaryTest):
             refusal = self.refused("evaluate", "run", "--data", "more.h5", ranks=ranks)
             self.assertIn("more.h5: has the label 'violet', which the model was not trained on", refusal)
 
+    def test_a_set_with_classes(self):
+        self.make_pictures()
+        self.imported()
+        self.train("run")
+        with h5py.File(self.folder / "set.h5") as file, h5py.File(self.folder / "classes.h5", "w") as other:
+            file.copy("test", other)
+            del other["test/targets"]
+            other["test/labels"] = numpy.arange(len(file["test/targets"])) % 2
+        refusal = self.refused("evaluate", "run", "--data", "classes.h5")
+        self.assertIn("has a class for each example, but the model was trained on several labels", refusal)
+        self.succeed("predict", "run", "--data", "classes.h5", "--output", "p.csv")
+        header = (self.folder / "p.csv").read_text().splitlines()[0]
+        self.assertNotIn("labels", header)
+
     def test_losses_and_mixtures(self):
         self.make_pictures()
         self.imported("--encoded")

@@ -72,6 +72,7 @@ AnswerKind answer_kind(const TrainedModel& model) {
   const data::DatasetInfo& info = (*model.data)->info();
   const data::TargetForm& answers = info.targets[static_cast<std::size_t>(model.split)];
   if (info.kind == data::SetKind::ratings) return {.name = "rating", .width = 1};
+  if (answers.labels && !label_names_of(model).empty()) return {};  // a class is none of the labels
   if (answers.labels) return {.name = "label", .width = 1};
   if (answers.target_size > 0 && model.config.data.targets != data::Targets::features) {
     return {.name = "target", .width = answers.target_size};

@@ -65,13 +65,20 @@ void require_own_rows(const hdf5::File& file, const std::string& group) {
   }
 }
 
-/// Files stay open; systems allow some hundred of them at first, and more where a process asks.
-void allow_files(std::size_t count) {
-  constexpr rlim_t kOthers = 128;  // libraries, sockets, the run's own
+/// Files stay open; systems allow some hundred of them at first, and more where a process asks. \throws DataError where
+/// not even the set's files can be open at the same time
+void allow_files(const std::string& pattern, std::size_t files) {
+  constexpr rlim_t kOthers = 128;             // libraries, sockets, the run's own
+  const rlim_t wanted = 3 * files + kOthers;  // as often as a set is opened at the same time
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + kOthers) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + kOthers);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, wanted);
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max > files) return;
+  throw DataError(
+      fmt::format("{}: {}, which are open at the same time, but a process may open {} here; raise the limit "
+                  "(ulimit -Hn), or join files",
+                  pattern, count_of(static_cast<std::int64_t>(files), "file"), limit.rlim_max));
 }
 
 void require_same_rows(const hdf5::File& file, const hdf5::File& other, const std::string& dataset) {
@@ -129,7 +136,7 @@ hdf5::File open_joined(const std::string& pattern, bool external_files) {
   std::vector<std::string> groups;
   for (const Split split : kSplits) groups.emplace_back(name_of(split));
   const std::vector<std::string> paths = files_of(pattern);
-  allow_files(3 * paths.size());  // as often as a set is opened at the same time
+  allow_files(pattern, paths.size());
   for (const std::string& path : paths) {
     parts.push_back(open_set_file(path, external_files));
     const hdf5::File& file = parts.back();

@@ -220,8 +220,9 @@ void CheckpointStore::recover_from(int owner, const LocalNote& note, LeftOnDisk 
     }
     return;
   }
-  log.info(fmt::format("checkpoints up to step {} are in {} of {} alone: they are copied to the run folder", step,
-                       note.folder, note.host));
+  log.info(
+      fmt::format("checkpoints up to step {} are in {} of {} alone: those that are whole are copied to the run folder",
+                  step, note.folder, note.host));
   std::unique_ptr<CheckpointDrain> drain;
   if (is_owner) {
     drain = std::make_unique<CheckpointDrain>(folder_, [this](const std::string& text) { warn(text); });
