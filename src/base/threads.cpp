@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "unisono/base/denormals.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/resources.hpp"
 
@@ -18,7 +19,10 @@ Threads::~Threads() { join(); }
 void Threads::start(std::function<void()> work) {
   try {
     threads_.reserve(threads_.size() + 1);  // what has been started is never lost
-    threads_.emplace_back(std::move(work));
+    threads_.emplace_back([work = std::move(work)] {
+      const FlushDenormals flush;
+      work();
+    });
   } catch (const std::system_error& error) {
     const std::string limits = thread_limits();
     throw DeviceError(

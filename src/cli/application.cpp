@@ -15,6 +15,7 @@
 
 #include "command.hpp"
 #include "unisono/base/config.hpp"
+#include "unisono/base/denormals.hpp"
 #include "unisono/cli/application.hpp"
 
 namespace unisono::cli {
@@ -133,6 +134,7 @@ std::string prefix_text() {
 }  // namespace
 
 int run(int argc, char** argv, const models::ModelKinds& models) {
+  const FlushDenormals flush;
   open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit becomes an ordinary error, like a full disk
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.

@@ -2,7 +2,26 @@
 
 import unittest
 
+import h5py
+import numpy
 from harness import PARTS, BinaryTest, messages, settings
+
+DENORMALS = """
+name = "small"
+[data]
+path = "set.h5"
+shuffle = false
+[model]
+loss = "mean_squared_error"
+layers = [{ kind = "dense", units = 1 }]
+[optimizer]
+kind = "sgd"
+learning_rate = 0.001
+momentum = 0.7
+[train]
+epochs = 1
+batch_size = 2
+"""
 
 
 class Training(BinaryTest):
@@ -184,6 +203,27 @@ class BatchNormOfOneValue(BinaryTest):
         self.train("streamed", *settings(*words, "data.reader=streaming", "data.shuffle=false"))
         self.train("resident", *settings(*words, "data.shuffle=false"))
         self.assert_same_bits("streamed", "resident")
+
+
+class Denormals(BinaryTest):
+    """Numbers too small for all their digits are zeros, in every thread: operations on them are slow."""
+
+    def test_a_momentum_that_vanishes_becomes_zero(self):
+        random = numpy.random.default_rng(0)
+        features = random.normal(size=(600, 4)).astype("f4")
+        features[1:, 0] = 0  # only the first example moves the first weight
+        with h5py.File(self.folder / "set.h5", "w") as file:
+            file["train/features"], file["train/targets"] = features, features[:, 1:2] * 2
+        # After n of the 300 steps 0.7ⁿ is left: below 2⁻¹²⁶ from n = 245 on.
+        self.write("config.toml", DENORMALS)
+        for name, ranks, threads in (("serial", 0, 1), ("threads", 0, 2), ("ranks", 2, 1)):
+            self.train(name, *settings(f"train.threads={threads}"), ranks=ranks)
+            arrays = self.vectors(name)
+            velocity = arrays["optimizer/0/velocity/dense1.weight"].ravel()
+            self.assertEqual(velocity[0], 0)
+            self.assertTrue((abs(velocity[1:]) > 1e-4).all())
+            for values in arrays.values():
+                self.assertFalse(((values != 0) & (abs(values) < 2.0**-126)).any())
 
 
 class GradientNorm(BinaryTest):

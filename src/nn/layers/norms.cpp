@@ -4,6 +4,7 @@
 
 #include "layers/catalog.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/nn/decodable.hpp"
 #include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
