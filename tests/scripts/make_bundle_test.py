@@ -121,6 +121,15 @@ class Bundle(unittest.TestCase):
         printed = self.succeed(mpirun, *options, unisono, "train", "tiny.toml", "--output", "two")
         self.assertIn("allreduce on 2 ranks", printed)
 
+    def test_the_config_and_job_script_are_where_an_installation_has_them(self):
+        prefix = self.succeed(self.root / "bin/unisono", "--prefix").strip()
+        self.assertEqual(prefix, str(self.root.resolve()))
+        self.succeed(self.root / "bin/unisono", "config", "check", f"{prefix}/share/unisono/configs/lenet.toml")
+        script = Path(prefix, "share/unisono/train.sbatch")
+        self.assertEqual(script.read_text(), (ROOT / "slurm/train.sbatch").read_text())
+        told = self.succeed(self.root / "bin/unisono-launch", "-n", "1", self.root / "bin/unisono", "--version")
+        self.assertEqual(told, self.succeed(BINARY, "--version"))
+
     def test_it_is_started_through_links_too(self):
         link = self.folder / "my-unisono"
         link.symlink_to(self.root / "bin/unisono")
