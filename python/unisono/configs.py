@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
+from .errors import ConfigError
+
 Config = Mapping[str, Any]
 
 
@@ -14,8 +16,13 @@ def read_config(config: str | os.PathLike[str] | Config) -> dict[str, Any]:
     """A config as nested dictionaries. `config`: the path of a TOML file, or such dictionaries."""
     if isinstance(config, Mapping):
         return _copy(config)
+    if not isinstance(config, (str, os.PathLike)):
+        raise TypeError(f"a config is the path of a TOML file, or nested dictionaries, not {type(config).__name__}")
     with pathlib.Path(config).open("rb") as file:
-        return tomllib.load(file)
+        try:
+            return tomllib.load(file)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"config error: {os.fspath(config)}: {error}") from error
 
 
 def merge(config: Config, changes: Config) -> dict[str, Any]:

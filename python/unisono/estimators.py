@@ -3,6 +3,8 @@
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,13 @@ except ImportError:  # before scikit-learn 1.6
 Array = np.ndarray[Any, Any]
 
 
+def _units_of(hidden_units: Any) -> list[int]:
+    units = list(hidden_units) if isinstance(hidden_units, Iterable) else [hidden_units]
+    if not all(isinstance(one, Integral) and one >= 1 for one in units):
+        raise ValueError(f"hidden_units = {hidden_units!r}: whole numbers of at least 1 are needed")
+    return [int(one) for one in units]
+
+
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both have in common. Without a config, the model is a network of dense layers with ReLU between them, its
     features are scaled to mean 0 and deviation 1, and Adam trains it."""
@@ -34,7 +43,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        hidden_units: tuple[int, ...] = (64,),
+        hidden_units: int | tuple[int, ...] = (64,),
         *,
         config: str | os.PathLike[str] | Config | None = None,
         epochs: int = 100,
@@ -48,7 +57,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         progress: bool = False,
     ) -> None:
         """
-        hidden_units: units of the layers before the last one.
+        hidden_units: units of the layers before the last one; a number for one layer.
         config: a TOML file, or nested dictionaries like it, whose values replace those that follow from the other
             parameters. Units of the last layer are added where they are missing.
         epochs, batch_size, learning_rate, weight_decay: of the training.
@@ -71,8 +80,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _settings(self, data: pathlib.Path, examples: int, outputs: int) -> dict[str, Any]:
         layers: list[dict[str, Any]] = []
-        for units in self.hidden_units:
-            layers += [{"kind": "dense", "units": int(units)}, {"kind": "relu"}]
+        for units in _units_of(self.hidden_units):
+            layers += [{"kind": "dense", "units": units}, {"kind": "relu"}]
         random = np.random.default_rng() if self.random_state is None else None
         seed = int(random.integers(2**31)) if random is not None else int(self.random_state or 0)
         settings: dict[str, Any] = {

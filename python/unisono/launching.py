@@ -108,6 +108,23 @@ def _start(
     overwrite: bool,
 ) -> Launched:
     scratch = tempfile.TemporaryDirectory(prefix="unisono-")
+    try:
+        return _start_in(scratch, what, config, ranks, output, changes, resume, overwrite)
+    except BaseException:
+        scratch.cleanup()
+        raise
+
+
+def _start_in(
+    scratch: "tempfile.TemporaryDirectory[str]",
+    what: str,
+    config: str | os.PathLike[str] | Config,
+    ranks: int,
+    output: str | os.PathLike[str] | None,
+    changes: Config,
+    resume: bool,
+    overwrite: bool,
+) -> Launched:
     if resume:
         if output is None:
             raise ValueError("resume = True goes on with the run in the folder `output`, which is missing")

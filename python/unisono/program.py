@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+from numbers import Integral
 from collections.abc import Sequence
 
 from .errors import UnisonoError, error_of
@@ -27,8 +28,8 @@ def launcher() -> str:
 
 def command(words: Sequence[str], ranks: int = 1) -> list[str]:
     """The command line of the program, on so many ranks."""
-    if ranks < 1:
-        raise ValueError(f"ranks = {ranks}: at least one is needed")
+    if not isinstance(ranks, Integral) or isinstance(ranks, bool) or ranks < 1:
+        raise ValueError(f"ranks = {ranks!r}: a whole number of at least 1 is needed")
     program = binary()
     if ranks == 1:
         return [program, *words]

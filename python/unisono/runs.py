@@ -9,6 +9,7 @@ import pathlib
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -16,6 +17,7 @@ import numpy as np
 
 from .errors import CheckpointError, DataError
 from .program import run_program
+from .tables import csv_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,8 +162,10 @@ class Run:
             path = folder / "best.h5"
         elif which == "last":
             path = paths[-1] if paths else folder / "step-….h5"
-        else:
+        elif isinstance(which, Integral) and not isinstance(which, bool):
             path = folder / f"step-{int(which):09}.h5"
+        else:
+            raise ValueError(f'which = {which!r}: "last", "best" or the number of a step is wanted')
         if not path.exists():
             there = ", ".join(one.stem for one in paths) or "none"
             raise CheckpointError(f"{self.folder}: there is no checkpoint {which!r}; there are {there}")
@@ -173,10 +177,10 @@ class Run:
         return dict(json.loads(run_program(*words, ranks=ranks)))
 
     def predict(
-        self, data: Path | None = None, *, input: Path | None = None, split: str | None = None, ranks: int = 1
+        self, data: Path | None = None, *, input: Any = None, split: str | None = None, ranks: int = 1
     ) -> Predictions:
         """Predictions of the newest checkpoint. `data`: a set; without it, the one that the model was trained on.
-        `input`: a raw file instead, such as a CSV table, or pictures."""
+        `input`: raw data instead: a data frame, an Arrow table, a Parquet or CSV file, or pictures."""
         return predict(self.folder, data, input=input, split=split, ranks=ranks)
 
     def report(self, output: Path | None = None) -> str:
@@ -230,7 +234,7 @@ def predict(
     model: Path,
     data: Path | None = None,
     *,
-    input: Path | None = None,
+    input: Any = None,
     split: str | None = None,
     ranks: int = 1,
     threads: int | None = None,
@@ -238,6 +242,8 @@ def predict(
     """Predictions of a model: a run's folder or a checkpoint file. See `Run.predict`."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "predictions.h5"
+        if input is not None:
+            input = csv_of(input, folder)
         options = {"--data": data, "--input": input, "--split": split}
         words = [*_options(options), *_options({"--threads": None if threads is None else str(threads)})]
         run_program("predict", model, "--output", path, *words, ranks=ranks)

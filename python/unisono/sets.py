@@ -13,6 +13,7 @@ import numpy as np
 
 from .errors import DataError
 from .program import run_program
+from .tables import csv_of
 
 Path = str | os.PathLike[str]
 Array = np.ndarray[Any, Any]
@@ -220,12 +221,8 @@ def import_table(table: Any, path: Path, *, label: str | None = None, target: st
             words += [option, ",".join(map(str, value))]
         elif value is not None and value is not False:
             words += [option, str(value)]
-    if isinstance(table, (str, os.PathLike)) and not os.fspath(table).endswith((".parquet", ".pq")):
-        return run_program("data", "import", "csv", table, *words)
     with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / "table.csv"
-        _frame_of(table).to_csv(file, index=False)
-        return run_program("data", "import", "csv", file, *words)
+        return run_program("data", "import", "csv", csv_of(table, folder), *words)
 
 
 def _check_labels(targets: Mapping[str, Array | None], label_names: list[str]) -> None:
@@ -377,18 +374,6 @@ def _storable(features: Array) -> Array:
     if features.dtype == np.uint8 or features.dtype == np.float16:
         return features
     return features.astype(np.float32)
-
-
-def _frame_of(table: Any) -> Any:
-    if isinstance(table, (str, os.PathLike)):
-        import pandas as pd
-
-        return pd.read_parquet(table)
-    if hasattr(table, "to_csv"):
-        return table
-    if hasattr(table, "to_pandas"):
-        return table.to_pandas()
-    raise TypeError(f"a table is a data frame, an Arrow table or a path, not {type(table).__name__}")
 
 
 def _texts(values: Any) -> list[str]:

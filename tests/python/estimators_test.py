@@ -88,6 +88,16 @@ class Estimators(unittest.TestCase):
         model.fit(features, labels, sample_weight=numpy.where(labels == 1, 3.0, 1.0))
         numpy.testing.assert_allclose(model.predict_proba(features[:1]), [[0.25, 0.75]], atol=0.01)
 
+    def test_one_hidden_layer_may_be_a_plain_number(self):
+        features, labels = load_iris(return_X_y=True)
+        options = {"epochs": 3, "learning_rate": 0.02}
+        models = [unisono.UnisonoClassifier(units, **options).fit(features, labels) for units in (8, (8,), [8])]
+        for model in models[1:]:
+            numpy.testing.assert_array_equal(model.predict_proba(features), models[0].predict_proba(features))
+        for wrong in (8.5, (8, 0), "8", (8, None), -1):
+            with self.assertRaisesRegex(ValueError, "hidden_units = .*: whole numbers of at least 1 are needed"):
+                unisono.UnisonoClassifier(wrong).fit(features, labels)
+
     def test_several_targets(self):
         random = numpy.random.default_rng(1)
         features = random.normal(size=(200, 3))

@@ -142,6 +142,23 @@ class Runs(InFolder):
         with self.assertRaises(FileExistsError):
             unisono.write_set("set.h5", self.features)
 
+    def test_mistakes_are_told(self):
+        for ranks in (1.5, 0, -1, True, "2", None):
+            with self.assertRaisesRegex(ValueError, "ranks = .*: a whole number of at least 1 is needed"):
+                unisono.launch(CONFIG, ranks=ranks, output="no")
+        for config in (3, None, ["a"]):
+            with self.assertRaisesRegex(TypeError, "a config is the path of a TOML file, or nested dictionaries, not"):
+                unisono.launch(config, output="no")
+        pathlib.Path("wrong.toml").write_text("name = ")
+        with self.assertRaisesRegex(unisono.ConfigError, "config error: wrong.toml: Invalid value .at end of document"):
+            unisono.launch("wrong.toml")
+        self.assertFalse(pathlib.Path("no").exists())
+        run = unisono.launch(CONFIG, output="run", progress=False)
+        self.assertEqual(run.checkpoint(numpy.int64(40)).step, 40)
+        for which in ("nope", 40.5, None, True):
+            with self.assertRaisesRegex(ValueError, 'which = .*: "last", "best" or the number of a step is wanted'):
+                run.checkpoint(which)
+
     def test_a_search(self):
         config = unisono.merge(
             CONFIG,
@@ -273,8 +290,13 @@ class Sets(InFolder):
         unisono.import_table(frame, "set.h5", label="kind", missing="mean", test_fraction=0.25)
         config = unisono.merge(CONFIG, {"data": {"path": "set.h5", "normalization": "auto"}})
         run = unisono.launch(config, output="run", progress=False)
-        frame.drop(columns="kind").to_csv("new.csv", index=False)
-        self.assertEqual(len(run.predict(input="new.csv")["predictions"]), 40)
+        new = frame.drop(columns="kind")
+        new.to_csv("new.csv", index=False)
+        predicted = run.predict(input="new.csv")["predictions"]
+        self.assertEqual(len(predicted), 40)
+        numpy.testing.assert_array_equal(run.predict(input=new)["predictions"], predicted)
+        with self.assertRaisesRegex(TypeError, "a table is a data frame, an Arrow table or a path, not dict"):
+            run.predict(input={"size": [1.0]})
         self.assertEqual(unisono.read_set("set.h5").feature_names, ["size", "colour"])
         unisono.write_set("frame.h5", (frame[["size"]].dropna(), frame.dropna()["kind"]))
         self.assertEqual(unisono.read_set("frame.h5").feature_names, ["size"])
@@ -290,6 +312,9 @@ class Sets(InFolder):
             unisono.import_table(given, "set.h5", label="answer", test_fraction=0.2, overwrite=True)
             run = unisono.launch(CONFIG, output="run", overwrite=True, progress=False)
             self.assertGreater(run.summary["test"]["accuracy"], 0.8)
+        by_table = run.predict(input=table)["predictions"]
+        numpy.testing.assert_array_equal(run.predict(input="table.parquet")["predictions"], by_table)
+        self.assertEqual(by_table.shape, (300, 2))
 
     @needs("torch")
     def test_sets_of_pytorch(self):
