@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 
 def _units_of(hidden_units: Any) -> list[int]:
     units = list(hidden_units) if isinstance(hidden_units, Iterable) else [hidden_units]
-    if not all(isinstance(one, Integral) and one >= 1 for one in units):
+    if not all(isinstance(one, Integral) and int(one) >= 1 for one in units):
         raise ValueError(f"hidden_units = {hidden_units!r}: whole numbers of at least 1 are needed")
     return [int(one) for one in units]
 
