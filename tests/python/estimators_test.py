@@ -10,8 +10,11 @@ import warnings
 
 import numpy
 import sklearn
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 sys.path.insert(0, str(pathlib.Path(os.environ["UNISONO_SOURCE"]) / "python"))
@@ -80,6 +83,32 @@ class Estimators(unittest.TestCase):
         self.assertGreater(model.score(features, words), 0.95)
         again = pickle.loads(pickle.dumps(model))
         numpy.testing.assert_array_equal(again.predict_proba(features), model.predict_proba(features))
+
+    def test_linear_models_are_those_of_scikit_learn(self):
+        """With the penalties that docs/from-scikit-learn.md gives."""
+        features, targets = load_diabetes(return_X_y=True)
+        targets = (targets - targets.mean()) / targets.std()
+        n = len(targets)
+        for theirs, penalty in ((Ridge(alpha=3.0), {"l2": 3.0 / n}), (Lasso(alpha=0.05), {"l1": 0.05})):
+            expected = make_pipeline(StandardScaler(), theirs).fit(features, targets).predict(features)
+            self.check_linear(unisono.UnisonoRegressor, "squared", penalty, features, targets, expected)
+        features, labels = load_breast_cancer(return_X_y=True)
+        theirs = LogisticRegression(C=0.1, tol=1e-8)
+        expected = make_pipeline(StandardScaler(), theirs).fit(features, labels).predict_proba(features)
+        penalty = {"l2": 1 / (0.1 * len(labels))}
+        self.check_linear(unisono.UnisonoClassifier, "logistic", penalty, features, labels, expected)
+
+    def check_linear(self, kind, loss, penalty, features, answers, expected):
+        config = {
+            "model": {"kind": "linear", "loss": loss, **penalty},
+            "optimizer": {"kind": "lbfgs"},
+            "strategy": {"kind": "batch"},
+        }
+        model = kind(config=config, epochs=300).fit(features, answers)
+        found = model.predict_proba(features) if loss == "logistic" else model.predict(features)
+        # A gradient of 1e-5 where the least curvature is 0.009 (Lasso): 0.004 of weights in this direction, in which
+        # features deviate by 0.09.
+        numpy.testing.assert_allclose(found, expected, atol=1e-3)
 
     def test_weights_count(self):
         features = numpy.zeros((40, 1), dtype=numpy.float32)
