@@ -34,14 +34,17 @@ void require_answers(const TrainedModel& model) {
   const std::string where = model.source + ":" + group;
   if (model.raw && !model.raw->left_out().empty()) {
     throw DataError(model.raw->left_out() +
-                    "; correct or leave out such rows to evaluate the others, or use 'unisono predict', which needs no "
-                    "labels or targets");
+                    "; correct or leave out what lacks labels or targets, or use 'unisono predict', which needs none");
   }
   if (!there.labels && there.target_size == 0) {
-    const data::Recipe& recipe = model.checkpoint.header.preprocessing.recipe;
-    const std::string& column = recipe.label.empty() ? recipe.target : recipe.label;
-    if (model.reads_raw_file() && !column.empty()) {
-      throw DataError(fmt::format("{} has no column '{}' to compare with; use 'unisono predict'", where, column));
+    const data::Preprocessing& preprocessing = model.checkpoint.header.preprocessing;
+    const data::Recipe& recipe = preprocessing.recipe;
+    std::vector<std::string> columns =
+        preprocessing.columns.empty() ? std::vector<std::string>() : label_names_of(model);
+    if (columns.empty()) columns = {recipe.label.empty() ? recipe.target : recipe.label};
+    if (model.reads_raw_file() && !columns.front().empty()) {
+      throw DataError(fmt::format("{} has no {} '{}' to compare with; use 'unisono predict'", where,
+                                  columns.size() > 1 ? "columns" : "column", fmt::join(columns, "', '")));
     }
     throw DataError(where + " has neither labels nor targets to compare with; use 'unisono predict'");
   }

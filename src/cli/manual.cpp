@@ -104,7 +104,14 @@ std::string man_page(const Table& table) {
 }
 
 // Completions. Each shell finds out which command a line is at: the longest path of the table that its words begin
-// with. Then it offers the commands below it, its options, the choices of the option before the cursor, or files.
+// with. Then it offers the commands below it, its options, the choices of the option before the cursor or of its first
+// argument, or files.
+
+/// The commands below a command, or the choices of its first argument.
+std::vector<std::string> words_after(const CommandEntry& command) {
+  const auto first = std::ranges::find(command.options, true, &OptionEntry::is_positional);
+  return first == command.options.end() || !command.commands.empty() ? command.commands : first->choices;
+}
 
 /// In single quotes of a shell.
 std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
@@ -142,7 +149,7 @@ std::string bash_completion(const Table& table) {
   }
   for (const CommandEntry& command : table) {
     words += fmt::format("    {}) commands=\"{}\"; options=\"{}\" ;;\n", quoted(command.path),
-                         fmt::join(command.commands, " "), fmt::join(option_names(command), " "));
+                         fmt::join(words_after(command), " "), fmt::join(option_names(command), " "));
   }
   return fmt::format(
       R"(# Completions of unisono for bash: made by 'unisono manual bash'.
@@ -190,7 +197,7 @@ std::string zsh_completion(const Table& table) {
   }
   for (const CommandEntry& command : table) {
     std::string commands, options;
-    for (const std::string& name : command.commands) {
+    for (const std::string& name : words_after(command)) {
       commands += " " + described(name, meaning_of(table, command.path + " " + name));
     }
     for (const OptionEntry& option : named_options(command)) {
@@ -234,7 +241,7 @@ std::string fish_completion(const Table& table) {
   for (const CommandEntry& command : table) {
     if (command.path != table.front().path) paths += " " + quoted(command.path);
     const std::string begin = fmt::format("complete -c unisono -n {}", quoted("__unisono_at " + quoted(command.path)));
-    for (const std::string& name : command.commands) {
+    for (const std::string& name : words_after(command)) {
       lines += fmt::format("{} -f -a {} -d {}\n", begin, name, quoted(meaning_of(table, command.path + " " + name)));
     }
     for (const OptionEntry& option : named_options(command)) {

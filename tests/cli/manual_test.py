@@ -61,6 +61,7 @@ class ManualTest(BinaryTest):
             (["unisono", "data", "import", "csv", "--header", ""], {"auto", "no", "yes"}),
             (["unisono", "evaluate", "run", "--split", "t"], {"test", "train"}),
             (["unisono", "evaluate", "run", "--spl"], {"--split"}),
+            (["unisono", "manual", ""], {"man", "bash", "zsh", "fish"}),
         ]:
             offered = self.completed_by(shell, script, line)
             # zsh leaves the choice among what it is offered to the shell.

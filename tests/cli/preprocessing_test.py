@@ -131,7 +131,7 @@ class ScalingTest(PreprocessingTest):
         self.train_table(table([("1", "no"), ("2", "yes")] * 10, ["x", "k"]), "--label", "k")
         self.write("new.csv", "x,k\n1,no\n2,Yes.\n3,maybe\n")
         said = r"new\.csv:3: column 'k': 'Yes\.' is not one of the classes .* \(no, yes\); is it 'yes'\?"
-        self.refused(said + "; correct or leave out such rows .* 'unisono predict'", "evaluate", "runs/table",
+        self.refused(said + "; correct or leave out what lacks labels .* 'unisono predict'", "evaluate", "runs/table",
                      "--input", "new.csv")  # fmt: skip
         result = self.check("predict", "runs/table", "--input", "new.csv", "--output", "p.csv")
         self.assertRegex(result.err, said + ": the file's labels or targets are ignored")
@@ -475,7 +475,7 @@ class LibsvmTest(PreprocessingTest):
         result = self.check("predict", "runs/rows", "--input", "blank.txt", "--output", "p.csv")
         said = r"blank\.txt:1:1: the label 0 is not one of the classes that the model was trained on \(-1, 1\)"
         self.assertRegex(result.out + result.err, said + ": the file's labels or targets are ignored")
-        self.refused(said + "; correct or leave out such rows", "evaluate", "runs/rows", "--input", "blank.txt")
+        self.refused(said + "; correct or leave out what lacks labels", "evaluate", "runs/rows", "--input", "blank.txt")
 
 
 class ScaledRowsTest(PreprocessingTest):

@@ -337,8 +337,15 @@ class SeveralLabels(BinaryTest):
         self.check_figures(ours, flags[:50], probabilities)
         # Some of the columns are not enough: nobody says that no row has the label.
         write("few.csv", "a,b,c,warm", (a[:9], b[:9], c[:9], flags[:9, 0]))
-        self.assertIn("few.csv: does not have each of the model's labels",
+        self.assertIn("few.csv: has no column 'big', which is a label of the model",
                       self.refused("evaluate", "run", "--input", "few.csv"))  # fmt: skip
+        write("none.csv", "a,b,c", (a[:9], b[:9], c[:9]))
+        self.assertIn("none.csv: has no columns 'warm', 'big' to compare with; use 'unisono predict'",
+                      self.refused("evaluate", "run", "--input", "none.csv"))  # fmt: skip
+        twice = ("a,b,c,big,warm,warm", (a[:9], b[:9], c[:9], flags[:9, 1], flags[:9, 0], flags[:9, 0]))
+        write("twice.csv", *twice)
+        self.assertIn("twice.csv: two columns are named 'warm'",
+                      self.refused("evaluate", "run", "--input", "twice.csv"))  # fmt: skip
         self.succeed("predict", "run", "--input", "few.csv", "--output", "few.csv.csv")
         self.assertNotIn("labels", self.table("few.csv.csv")[0])
         write("odd.csv", "a,b,c,warm,big", (a[:9], b[:9], c[:9], flags[:9, 0], flags[:9, 1] + 2))
@@ -348,6 +355,7 @@ class SeveralLabels(BinaryTest):
         self.assertIn("t.csv:2: column 'a': ", self.refused(*other, "warm,a"))
         self.assertIn("--label-columns 'x': there is no such column", self.refused(*other, "warm,x", code=2))
         self.assertIn("cannot be combined with --label", self.refused(*other, "warm", "--label", "big", code=2))
+        self.assertIn("--label-columns names column 'warm' twice", self.refused(*other, "warm,big,warm", code=2))
 
     def test_one_label_is_a_label_too(self):
         self.make_pictures(columns=("blue, dark", "green", "red"))

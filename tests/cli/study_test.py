@@ -8,7 +8,7 @@ import unittest
 
 import h5py
 
-from harness import INTERRUPTED, BinaryTest, kill_session, ranks_of, settings
+from harness import INTERRUPTED, BinaryTest, draw_digits, kill_session, ranks_of, settings
 
 CONFIG = """
 name = "small"
@@ -280,6 +280,18 @@ class Resumption(Study):
         added = self.study("--resume", *settings("study.seeds=3", variants), ranks=0)
         self.assertEqual(added.out.count(", seed "), 9 - 4)
         self.assertEqual(self.without_times(self.result()), self.without_times(self.result("whole")))
+
+    def test_a_study_does_not_go_on_with_other_data(self):
+        fewer = settings("study.seeds=2", "study.variants=[{ train.batch_size = 32 }]")
+        self.study(*fewer, ranks=0)
+        (self.folder / "digits.h5").unlink()  # a link
+        draw_digits(self.folder / "digits.h5", "--seed", "2")
+        more = settings("study.seeds=3", "study.variants=[{ train.batch_size = 32 }]")
+        for words in (fewer, more):
+            said = self.study("--resume", *words, code=3, ranks=0).err
+            self.assertIn("study: was begun on different data from digits.h5: go on with the same set", said)
+        self.study("--overwrite", *more, ranks=0)
+        self.study("--resume", *more, ranks=0)
 
     def test_a_changed_journal_is_noticed(self):
         fewer = settings("study.seeds=2", "study.variants=[{ train.batch_size = 30 }]")

@@ -256,6 +256,32 @@ TEST_CASE("damaged and unfinished files of a local disk are never used, and remo
                               Contains("this checkpoint is left out"));
 }
 
+TEST_CASE("a note that is damaged is told of, once", "[local_checkpoints]") {
+  const Disks disks;
+  leave_killed_run(disks);
+  const std::string whole = bytes_of(disks.checkpoints + "/local.txt");
+  const std::string folder = read_local_note(disks.checkpoints)->folder;
+  for (const std::string& text :
+       {std::string(), std::string("garbage"), whole.substr(0, 3), "\n" + folder + "\n", std::string("here\nthere\n"),
+        "here\n/\x01" + folder + "\n", std::string("\xff\xfe\n\0\n", 5)}) {
+    std::ofstream(disks.checkpoints + "/local.txt", std::ios::binary) << text;
+    CHECK(has_damaged_note(disks.checkpoints));
+    comm::run_as_threads(2, [&](comm::Communicator& world) {
+      Log log(world.rank(), false);
+      log.add_file(disks.scratch.path("log.txt"));
+      CheckpointStore store(world, disks.checkpoints, disks.terms(), &log);
+      store.recover(log);
+      EXPECT(store.newest(log)->header.step == 10);
+    });
+    const std::string said = disks.log(), warning = "local.txt is damaged: if the run has left newer checkpoints";
+    CHECK_THAT(said, Contains(warning));
+    CHECK(said.find(warning) == said.rfind(warning));
+    fs::remove(disks.scratch.path("log.txt"));
+  }
+  fs::remove(disks.checkpoints + "/local.txt");
+  CHECK_FALSE(has_damaged_note(disks.checkpoints));
+}
+
 TEST_CASE("a note leads to nothing but folders that unisono has made", "[local_checkpoints]") {
   const Disks disks;
   leave_killed_run(disks);

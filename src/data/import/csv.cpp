@@ -332,6 +332,13 @@ void give_trained_role(CsvColumn& column, const Preprocessing& trained) {
   column.role = fitted->kind == ColumnKind::number ? ColumnRole::number : ColumnRole::words;
 }
 
+/// What is wrong where a label of the model has no column, or several.
+std::string not_one_column(const std::string& path, const std::string& label, const std::vector<std::string>& names) {
+  return std::ranges::count(names, label) == 0
+             ? fmt::format("{}: has no column '{}', which is a label of the model", path, label)
+             : fmt::format("{}: two columns are named '{}'", path, label);
+}
+
 void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessing& trained) {
   const std::vector<std::string> names = names_of(table.columns);
   for (const std::string& wanted : wanted_names(trained)) {
@@ -341,18 +348,16 @@ void give_trained_roles(const OpenText& open, CsvTable& table, const Preprocessi
     give_trained_role(table.columns[static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin())],
                       trained);
   }
-  const bool has_flags =
-      !trained.label_names.empty() && std::ranges::all_of(trained.label_names, [&](const std::string& label) {
-        return std::ranges::count(names, label) == 1;
-      });
+  const auto is_there = [&](const std::string& label) { return std::ranges::count(names, label) == 1; };
+  const auto absent = std::ranges::find_if_not(trained.label_names, is_there);
+  const bool has_flags = absent == trained.label_names.end();
   bool answered = false;
   for (CsvColumn& column : table.columns) {
     const bool label = !trained.recipe.label.empty() && column.name == trained.recipe.label;
     const bool target = !trained.recipe.target.empty() && column.name == trained.recipe.target;
     if (std::ranges::count(trained.label_names, column.name) > 0) {
       if (has_flags) column.role = ColumnRole::flag;
-      if (!has_flags)
-        table.unusable_label = open()->name() + ": does not have each of the model's labels in one column";
+      if (!has_flags) table.unusable_label = not_one_column(open()->name(), *absent, names);
     }
     if (!label && !target) continue;
     if (answered) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), column.name));

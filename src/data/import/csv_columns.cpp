@@ -281,6 +281,8 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
     const std::size_t i = find_column(columns, option, which);
     const bool texts = role == ColumnRole::label || role == ColumnRole::group;  // which categories are, too
     columns[i].are_classes = options.task == Task::classes || given[i] == "categorical";
+    if (role == ColumnRole::flag && given[i] == option)
+      throw ConfigError(fmt::format("--{} names column '{}' twice; name it once", option, columns[i].name));
     if (!given[i].empty() && given[i] != option && !(texts && given[i] == "categorical")) {
       throw ConfigError(
           fmt::format("--{} and --{} both name column '{}'; remove one of them", given[i], option, columns[i].name));

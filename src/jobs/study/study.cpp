@@ -255,15 +255,20 @@ trials::StudyPlan plan_of(const ConfigText& text, const models::ModelKinds& mode
 
 /// Finds before the first training what a later one would be refused for. Called on rank 0, which reads the set's
 /// metadata alone.
-void require_trainable(const trials::StudyPlan& plan, const std::string& path, bool in_older_job) {
+/// \return the identity of each variant's set, by the variant's own
+std::map<std::string, std::string> require_trainable(const trials::StudyPlan& plan, const std::string& path,
+                                                     bool in_older_job) {
+  std::map<std::string, std::string> sets;
   for (const trials::Variant& variant : plan.variants) {
     try {
-      data::inspect_dataset(variant.config.data);
+      sets[variant.identity] = fmt::format("{:016x}", data::inspect_dataset(variant.config.data).identity);
       session::check(variant.config, {.ranks = variant.ranks, .in_older_job = in_older_job});
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: the study's '{}': {}", path, variant.text(), error.what()));
     }
   }
+  if (plan.optimum) sets[plan.optimum->identity] = sets.at(plan.variants.front().identity);
+  return sets;
 }
 
 /// The metric is defined for the examples by which the study compares. Called on rank 0.
@@ -359,6 +364,8 @@ class Study final : public TrialJob {
   void ended(const records::TrialRun& training, const records::TrialResult& result) override;
 
  private:
+  /// \throws DataError where trainings were made on other data
+  void require_same_data(const records::Journal& journal) const;
   void write_results() const;
 
   session::Job& job_;
@@ -366,6 +373,7 @@ class Study final : public TrialJob {
   session::Job runs_;  ///< the same ranks
   trials::StudyPlan plan_;
   trials::StudyProgress progress_;
+  std::map<std::string, std::string> sets_;  ///< on rank 0: the identity of each variant's set, by the variant's own
   records::Existing existing_;
   TrainingMeasures measures_;
   std::map<int, comm::Communicator*> groups_;  ///< of the first so many ranks; elsewhere: of the others
@@ -380,7 +388,7 @@ Study::Study(session::Job& job, const ConfigText& text, const models::ModelKinds
       existing_(options.existing),
       measures_(plan_, progress_, quiet_) {
   if (job.ranks().is_root()) {
-    require_trainable(plan_, text.path, options.goes_on());
+    sets_ = require_trainable(plan_, text.path, options.goes_on());
     if (!options.goes_on()) require_defined_metric(plan_);
   }
   for (const trials::StudyTraining& training : progress_.trainings()) {
@@ -406,15 +414,31 @@ void Study::begin(records::Journal& journal) {
     throw OutputError(
         fmt::format("{}: holds something else than a study; choose another folder (--output DIR)", plan_.folder));
   }
+  require_same_data(journal);
   nlohmann::json trainings;
   for (const trials::StudyTraining& training : progress_.trainings()) {
     trainings.push_back({{"variant", training.variant->text()},
                          {"identity", training.variant->identity},
                          {"seed", training.seed},
+                         {"data", sets_.at(training.variant->identity)},
                          {"folder", plan_.run_folder(training).substr(plan_.folder.size() + 1)}});
   }
   // For those who watch; a study that goes on may have other variants than before.
   journal.append({{"event", "plan"}, {"metric", plan_.metric.text()}, {"trainings", trainings}});
+}
+
+void Study::require_same_data(const records::Journal& journal) const {
+  for (const nlohmann::json& entry : journal.entries()) {
+    if (entry.value("event", "") != "plan") continue;
+    for (const nlohmann::json& training : entry.at("trainings")) {
+      const auto now = sets_.find(training.value("identity", ""));
+      if (now == sets_.end() || training.value("data", now->second) == now->second) continue;
+      throw DataError(fmt::format(
+          "{}: was begun on different data from {}: go on with the same set, or begin anew in another folder "
+          "(--output DIR)",
+          plan_.folder, plan_.variants.front().config.data.path));
+    }
+  }
 }
 
 void Study::resume(const records::Journal& journal) {

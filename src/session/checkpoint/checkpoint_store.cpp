@@ -181,6 +181,12 @@ void CheckpointStore::count(CounterSet& counters) const {
 
 void CheckpointStore::recover(Log& log) {
   const auto found = group_.is_root() ? read_local_note(folder_.path()) : std::nullopt;
+  if (group_.is_root() && has_damaged_note(folder_.path())) {
+    log.warning(
+        fmt::format("{}/local.txt is damaged: if the run has left newer checkpoints on a local disk, it goes on "
+                    "without them",
+                    folder_.path()));
+  }
   const LocalNote note{group_.broadcast_text(found ? found->host : ""),
                        group_.broadcast_text(found ? found->folder : "")};
   if (note.folder.empty()) return;

@@ -19,6 +19,7 @@
 
 #include "checkpoint/checkpoint_folder.hpp"
 #include "unisono/base/local_folder.hpp"
+#include "unisono/base/printable.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/records/run_folder.hpp"
 
@@ -149,7 +150,14 @@ std::optional<LocalNote> read_local_note(const std::string& checkpoints) {
   std::ifstream file(note_in(checkpoints));
   LocalNote note;
   if (!std::getline(file, note.host) || !std::getline(file, note.folder)) return std::nullopt;
-  return note;
+  const bool is_whole = !note.host.empty() && fs::path(note.folder).is_absolute() &&
+                        printable(note.host) == note.host && printable(note.folder) == note.folder;
+  return is_whole ? std::optional(note) : std::nullopt;
+}
+
+bool has_damaged_note(const std::string& checkpoints) {
+  std::error_code ignored;
+  return fs::exists(note_in(checkpoints), ignored) && !read_local_note(checkpoints);
 }
 
 void write_local_note(const std::string& checkpoints, const LocalNote& note) {

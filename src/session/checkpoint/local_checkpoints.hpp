@@ -44,8 +44,10 @@ LocalCheckpoint local_checkpoint(const std::string& folder, std::int64_t number,
 /// The checkpoints of a folder of this user, in the order in which they were written; unfinished ones are removed.
 std::vector<LocalCheckpoint> local_checkpoints_in(const std::string& folder);
 
-/// The note in a run's folder of checkpoints, if there is one.
+/// The note in a run's folder of checkpoints, if there is a whole one.
 std::optional<LocalNote> read_local_note(const std::string& checkpoints);
+/// Whether there is a note that cannot be read.
+bool has_damaged_note(const std::string& checkpoints);
 /// \throws OutputError
 void write_local_note(const std::string& checkpoints, const LocalNote& note);
 /// Removes the local checkpoints that a run's folder has a note of, if their disk is here and no other run uses them,
