@@ -1,6 +1,7 @@
 #include "unisono/planning/planning.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/records/json_line.hpp"
 #include "unisono/session/abilities.hpp"
+#include "unisono/session/initial_weights.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/model_parts.hpp"
@@ -95,6 +97,21 @@ std::string text_of(const session::RankCores& rank, const session::Placement& pl
   return text + "\n";
 }
 
+nlohmann::ordered_json json_of(const session::InitialWeights& weights) {
+  nlohmann::ordered_json json = {{"file", weights.path}, {"blocks", nlohmann::ordered_json::array()}};
+  for (const session::BlockSource& one : weights.blocks) {
+    json["blocks"].push_back({{"block", one.block}, {"shape", one.shape}});
+    if (one.from_file) json["blocks"].back()["from"] = one.from;
+  }
+  json["unused"] = weights.unused;
+  return json;
+}
+
+std::string text_of(const session::InitialWeights& weights) {
+  return fmt::format("weights from {}:\n{}\nnot used: {}\n", weights.path, fmt::join(session::table_of(weights), "\n"),
+                     weights.unused.empty() ? "none" : fmt::format("{}", fmt::join(weights.unused, ", ")));
+}
+
 /// What is printed.
 struct Findings {
   const settings::Config& config;
@@ -109,7 +126,8 @@ struct Findings {
   std::string refusal;                      ///< why it does not fit into the ranks' memory; empty: it fits
   std::vector<session::MemoryItem> memory;  ///< of a rank that holds the whole model; empty: none does
   std::optional<data::Sparsity> sparsity;
-  std::optional<DeviceTrial> gpu;  ///< nothing: the config asks for none, or may do without
+  std::optional<DeviceTrial> gpu;                  ///< nothing: the config asks for none, or may do without
+  std::optional<session::InitialWeights> weights;  ///< nothing: no file gives the model weights
 };
 
 nlohmann::ordered_json json_of(const DeviceTrial& gpu) {
@@ -161,6 +179,7 @@ nlohmann::ordered_json json_of(const Findings& found) {
                         {"rho_at_random", sparsity->rho_at_random}};
   }
   if (found.gpu) json["gpu"] = json_of(*found.gpu);
+  if (found.weights) json["weights"] = json_of(*found.weights);
   return json;
 }
 
@@ -184,6 +203,7 @@ std::string text_of(const Findings& found) {
   for (const session::MemoryItem& part : found.memory)
     text += fmt::format("  {:32} {:>12}\n", part.what, session::bytes_text(static_cast<double>(part.bytes)));
   if (found.gpu) text += text_of(*found.gpu);
+  if (found.weights) text += text_of(*found.weights);
   text.pop_back();
   return text;
 }
@@ -195,6 +215,13 @@ std::optional<DeviceTrial> look_at_device(comm::Communicator& world, const setti
   if (config.device == settings::DeviceChoice::cpu) return {};
   return DeviceTrial{.obstacle = fmt::format("the run has {}, of which {} started; start all of them",
                                              count_of(ranks, "rank"), count_of(world.size(), "rank"))};
+}
+
+/// What rank 0 prints of the weights that the model begins with.
+std::optional<session::InitialWeights> weights_for(const comm::Communicator& world, const settings::Config& config,
+                                                   const models::Model& model) {
+  if (!world.is_root()) return {};
+  return session::initial_weights(config, model);
 }
 
 /// As a rank with so many threads trains.
@@ -258,7 +285,8 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
                        .refusal = placing.refusal,
                        .memory = std::move(memory),
                        .sparsity = sparsity_for(config, options.data),
-                       .gpu = look_at_device(world, settled, data, ranks, options.json ? silent : log)};
+                       .gpu = look_at_device(world, settled, data, ranks, options.json ? silent : log),
+                       .weights = weights_for(world, config, *model)};
   log.info(options.json ? records::json_line(json_of(found)) : text_of(found));
   if (timeline && world.is_root()) timeline->write(placing.report->svg());
 }

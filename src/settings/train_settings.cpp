@@ -190,13 +190,74 @@ void EarlyStoppingSettings::describe(ConfigVisitor& visitor) {
                 min_delta);
 }
 
+namespace {
+
+constexpr Named<InitialiseBy> kInitialiseBy[] = {
+    {InitialiseBy::names, "names", "by their names: those of this model, or of transformers"},
+    {InitialiseBy::order, "order",
+     "one after the other, as they are in the file, whatever they are called; each must have the shape that is next"}};
+
+/// What is wrong with the rules for names; empty: nothing.
+std::string problem_of_rules(const std::vector<std::string>& rules) {
+  try {
+    for (const std::string& rule : rules) parse_tensor_rule(rule);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+void require_rules(ConfigVisitor& visitor, const WeightSettings& weights) {
+  const std::string problem = problem_of_rules(weights.initialise_map);
+  visitor.require("initialise_map", problem.empty(), problem);
+  visitor.require("initialise_map", weights.initialise_map.empty() || !weights.initialise_from.empty(),
+                  "initialise_map renames the tensors of a file, but initialise_from names none; set it, or remove "
+                  "initialise_map");
+}
+
+std::string without_blanks(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t");
+  return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+}
+
+}  // namespace
+
+TensorRule parse_tensor_rule(const std::string& text) {
+  constexpr std::string_view kForm = "write 'NAME IN THE FILE = NAME HERE', such as 'conv1.* = convolution1.*'";
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) throw ConfigError(fmt::format("initialise_map: '{}' has no '='; {}", text, kForm));
+  TensorRule rule{without_blanks(text.substr(0, equals)), without_blanks(text.substr(equals + 1))};
+  if (rule.from.empty()) throw ConfigError(fmt::format("initialise_map: '{}' has no name before '='; {}", text, kForm));
+  if (rule.to.find('=') != std::string::npos) {
+    throw ConfigError(fmt::format("initialise_map: '{}' has more than one '='; make it several rules", text));
+  }
+  if (std::ranges::count(rule.to, '*') > std::ranges::count(rule.from, '*')) {
+    throw ConfigError(
+        fmt::format("initialise_map: '{}' has more * after '=' than before it, so nothing says what they stand for; {}",
+                    text, kForm));
+  }
+  return rule;
+}
+
 void WeightSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "initialise_from",
-                 .meaning = "a run's folder (its newest checkpoint), a checkpoint file or a safetensors file, to "
-                            "start from: parameters whose names and shapes agree with this model's are taken from "
-                            "there, the others get their initial values; --resume does not read it again. Empty: "
-                            "initial values alone"},
+                 .meaning = "a run's folder (its newest checkpoint), a checkpoint file or a file of weights "
+                            "(safetensors, .npz, or what unisono export wrote), to start from: parameters whose names "
+                            "and shapes agree with this model's are taken from there, the others get their initial "
+                            "values; --resume does not read it again. Empty: initial values alone"},
                 initialise_from);
+  visitor.field({.name = "initialise_map",
+                 .meaning = "what tensors of a file of weights are called in this model: [\"conv1.* = "
+                            "convolution1.*\", \"head.* =\"]. * stands for any characters, which the * of the same "
+                            "number on the right repeats; with nothing on the right, tensors are left out. The first "
+                            "rule that fits a name counts"},
+                initialise_map);
+  require_rules(visitor, *this);
+  visitor.choice({.name = "initialise_by", .meaning = "how the tensors of a file of weights find their place"},
+                 initialise_by, kInitialiseBy);
+  visitor.require("initialise_by", initialise_by == InitialiseBy::names || !initialise_from.empty(),
+                  "initialise_by says how tensors of a file find their place, but initialise_from names none; set it, "
+                  "or remove initialise_by");
   visitor.field({.name = "freeze",
                  .meaning = "parameters of a network that training does not change, by the names of parameters or of "
                             "their layers; * stands for any characters: [\"convolution*\", \"dense1.bias\"]. A "

@@ -21,7 +21,7 @@ void require(bool holds) {
 /// All bytes of an entry, and what makes an array of them.
 void read_entry(const std::string& path, const unisono::data::ArchiveEntry& entry) {
   try {
-    const auto source = unisono::data::open_entry(path, entry.name);
+    const auto source = unisono::data::open_entry(path, entry);
     std::vector<char> buffer(1 << 12);
     std::uint64_t bytes = 0;
     for (std::size_t count = buffer.size(); count == buffer.size(); bytes += count) count = source->read(buffer);

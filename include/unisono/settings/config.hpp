@@ -37,10 +37,23 @@ struct EarlyStoppingSettings {
   void describe(ConfigVisitor& visitor);
 };
 
+/// How tensors of a file of weights find their place in the model.
+enum class InitialiseBy { names, order };
+
+/// A rule of `train.initialise_map`, "FROM = TO": what the tensors of a file are called here. Each * of FROM stands for
+/// any characters, which the * of the same number in TO repeats.
+struct TensorRule {
+  std::string from;
+  std::string to;  ///< empty: the tensor is left out
+};
+/// \throws ConfigError for a text that is no such rule
+TensorRule parse_tensor_rule(const std::string& text);
+
 /// The keys of `[train]` that say where a model's weights come from, which of them are trained, and which are used.
 struct WeightSettings {
-  std::string
-      initialise_from;  ///< a run's folder, a checkpoint or a safetensors file; empty: only random initial values
+  std::string initialise_from;  ///< a run's folder, a checkpoint or a file of tensors; empty: only initial values
+  std::vector<std::string> initialise_map;  ///< rules for the names of a file's tensors, see TensorRule
+  InitialiseBy initialise_by = InitialiseBy::names;
   std::vector<std::string> freeze;  ///< patterns of names of blocks, see ParameterLayout::freeze
   double average = 0;               ///< `weight_average`: the decay of θ's moving average; 0: none
   void describe(ConfigVisitor& visitor);

@@ -75,7 +75,7 @@ std::unique_ptr<ArrayReader> open_npz(const std::string& path, const std::string
   const std::vector<ArchiveEntry> entries = list_archive(path);
   std::vector<std::string> names;
   for (const ArchiveEntry& entry : entries) {
-    if (entry.name == array + ".npy") return std::make_unique<NpyReader>(open_entry(path, entry.name), entry.bytes);
+    if (entry.name == array + ".npy") return std::make_unique<NpyReader>(open_entry(path, entry), entry.bytes);
     if (entry.name.ends_with(".npy")) names.push_back(entry.name.substr(0, entry.name.size() - 4));
   }
   fail_without_array(path, array, names);

@@ -47,12 +47,17 @@ struct NpyType {
 
 /// The header of a .npy file.
 struct NpyHeader {
-  const NpyType* type = nullptr;
+  std::string described;          ///< the type, as NumPy writes it: "<f4"
+  const NpyType* type = nullptr;  ///< null: a type of something else than such numbers
   bool most_significant_first = false, first_axis_fastest = false;
   std::vector<std::int64_t> extent;
   std::uint64_t values = 0;
   std::uint64_t header_bytes = 0, bytes = 0;  ///< of all that stands before the values; of the values
 };
+
+/// Reads a header. \param file_bytes how long the source is, where that is known \throws DataError where it is none, or
+/// does not fit that length
+NpyHeader read_npy_header(ByteSource& source, std::optional<std::uint64_t> file_bytes);
 
 /// An array in NumPy's format, versions 1 to 3 (numpy.lib.format). Memory: some values; the whole array where the first
 /// axis runs fastest (Fortran's order).
@@ -95,6 +100,7 @@ std::unique_ptr<ArrayReader> open_hdf5_array(const std::string& path, const std:
 struct ArchiveEntry {
   std::string name;
   std::uint64_t bytes = 0;  ///< unpacked
+  std::uint64_t place = 0;  ///< where the archive's directory describes it
 };
 
 /// The entries of a zip file. \throws DataError where it is none, has an entry twice, or this build has no minizip
@@ -102,6 +108,6 @@ std::vector<ArchiveEntry> list_archive(const std::string& path);
 
 /// The bytes of an entry. Whoever reads beyond its end checks it. \throws DataError where it is encrypted, or packed in
 /// another way than with deflate
-std::unique_ptr<ByteSource> open_entry(const std::string& path, const std::string& entry);
+std::unique_ptr<ByteSource> open_entry(const std::string& path, const ArchiveEntry& entry);
 
 }  // namespace unisono::data

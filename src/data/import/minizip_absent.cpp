@@ -13,7 +13,7 @@ std::vector<ArchiveEntry> list_archive(const std::string& path) {
       path));
 }
 
-std::unique_ptr<ByteSource> open_entry(const std::string& path, const std::string&) {
+std::unique_ptr<ByteSource> open_entry(const std::string& path, const ArchiveEntry&) {
   list_archive(path);
   return nullptr;
 }

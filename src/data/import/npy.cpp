@@ -71,17 +71,13 @@ constexpr NpyType kTypes[] = {{"b1", 1, read_numbers<std::uint8_t>},  {"f4", 4, 
                               {"u4", 4, read_numbers<std::uint32_t>}, {"i4", 4, read_numbers<std::int32_t>},
                               {"u8", 8, read_numbers<std::uint64_t>}, {"i8", 8, read_numbers<std::int64_t>}};
 
-const NpyType& type_of(const std::string& text, const std::string& name) {
+/// Null: there is none.
+const NpyType* type_of(const std::string& text) {
   const auto found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const NpyType& type) {
     return text.size() == 3 && std::string_view("<>|=").find(text[0]) != std::string_view::npos &&
            text.ends_with(type.name);
   });
-  if (found == std::end(kTypes)) {
-    fail_npy(name, fmt::format("holds values of type '{}', but only booleans, integers and floats of up to 64 bits are "
-                               "supported; convert them with astype",
-                               text));
-  }
-  return *found;
+  return found == std::end(kTypes) ? nullptr : found;
 }
 
 /// Turns the bytes of numbers that were stored with the most significant byte first.
@@ -120,31 +116,17 @@ std::string take_header(ByteSource& source, std::size_t& front_bytes) {
   return take_from_header(source, size);
 }
 
-/// \param file_bytes of the whole file, where that is known
-NpyHeader read_npy_header(ByteSource& source, std::optional<std::uint64_t> file_bytes) {
-  const std::string& name = source.name();
-  std::size_t front_bytes = 0;
-  const std::string text = take_header(source, front_bytes);
-  if (std::regex_search(text, std::regex("['\"]descr['\"]\\s*:\\s*\\[")))
-    throw DataError(name + ": holds records of several fields; save each field as an array of its own");
-  const std::string described = entry(text, "descr", "['\"]([^'\"]{0,40})['\"]", name);
-  NpyHeader header;
-  header.type = &type_of(described, name);
-  header.most_significant_first = described.starts_with('>');
-  header.first_axis_fastest = entry(text, "fortran_order", "(True|False)", name) == "True";
-  const std::string shape = entry(text, "shape", "\\(([0-9, ]{0,200})\\)", name);
-  header.extent = parse_extent(shape, name);
-  header.header_bytes = front_bytes + text.size();
+/// Notes how many values an array has. \throws DataError where they are not what follows
+void measure(NpyHeader& header, const std::string& shape, std::optional<std::uint64_t> file_bytes,
+             const std::string& name) {
   const std::optional<std::uint64_t> count = values_in(header.extent);
   header.values = count.value_or(0);
   const bool possible = count && !__builtin_mul_overflow(*count, header.type->size, &header.bytes);
   const std::uint64_t follow = file_bytes ? *file_bytes - std::min(*file_bytes, header.header_bytes) : header.bytes;
-  if (!possible || follow != header.bytes) {
-    fail_npy(name, fmt::format("its header announces values of {} bytes each in the shape ({}), but {} follow",
-                               header.type->size, shape,
-                               file_bytes ? count_of(static_cast<std::int64_t>(follow), "byte") : "not as many"));
-  }
-  return header;
+  if (possible && follow == header.bytes) return;
+  fail_npy(name, fmt::format("its header announces values of {} bytes each in the shape ({}), but {} follow",
+                             header.type->size, shape,
+                             file_bytes ? count_of(static_cast<std::int64_t>(follow), "byte") : "not as many"));
 }
 
 bool is_in_fortran_order(const NpyHeader& header) {
@@ -154,12 +136,35 @@ bool is_in_fortran_order(const NpyHeader& header) {
 
 }  // namespace
 
+NpyHeader read_npy_header(ByteSource& source, std::optional<std::uint64_t> file_bytes) {
+  const std::string& name = source.name();
+  std::size_t front_bytes = 0;
+  const std::string text = take_header(source, front_bytes);
+  if (std::regex_search(text, std::regex("['\"]descr['\"]\\s*:\\s*\\[")))
+    throw DataError(name + ": holds records of several fields; save each field as an array of its own");
+  NpyHeader header;
+  header.described = entry(text, "descr", "['\"]([^'\"]{0,40})['\"]", name);
+  header.type = type_of(header.described);
+  header.most_significant_first = header.described.starts_with('>');
+  header.first_axis_fastest = entry(text, "fortran_order", "(True|False)", name) == "True";
+  const std::string shape = entry(text, "shape", "\\(([0-9, ]{0,200})\\)", name);
+  header.extent = parse_extent(shape, name);
+  header.header_bytes = front_bytes + text.size();
+  if (header.type != nullptr) measure(header, shape, file_bytes, name);
+  return header;
+}
+
 bool is_npy(std::span<const std::uint8_t> bytes) {
   return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
 NpyReader::NpyReader(std::unique_ptr<ByteSource> source, std::optional<std::uint64_t> file_bytes)
     : source_(std::move(source)), header_(read_npy_header(*source_, file_bytes)) {
+  if (header_.type == nullptr) {
+    fail_npy(source_->name(), fmt::format("holds values of type '{}', but only booleans, integers and floats of up to "
+                                          "64 bits are supported; convert them with astype",
+                                          header_.described));
+  }
   form_.extent = header_.extent;
   form_.bytes = header_.type->name == kByte;
   form_.fits_float = header_.type->size <= 2 || header_.type->name == "f4";

@@ -1,11 +1,10 @@
-#include "unisono/data/safetensors.hpp"
+#include "safetensors/safetensors.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -19,6 +18,7 @@
 #include "unisono/base/nesting.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
+#include "unisono/data/safetensors.hpp"
 
 namespace unisono::data {
 namespace {
@@ -107,6 +107,7 @@ class TensorHeader {
       if (name != kMetadata) tensors.emplace(name, tensor_of(name, entry));
     }
     require_filled();
+    for (std::size_t i = 0; i < extents_.size(); ++i) tensors.at(extents_[i].name).number = static_cast<Index>(i);
     return tensors;
   }
 
@@ -148,7 +149,8 @@ class TensorHeader {
 
   StoredTensor tensor_of(const std::string& name, const json& entry) {
     if (!entry.is_object()) fail_at(name, "is described by no JSON object");
-    StoredTensor tensor{.file = path_, .type = type_of(name, entry), .shape = numbers_of(name, entry, "shape")};
+    StoredTensor tensor{
+        .file = path_, .type = type_of(name, entry), .shape = numbers_of(name, entry, "shape"), .name = name};
     const std::vector<Index> offsets = numbers_of(name, entry, "data_offsets");
     if (offsets.size() != 2) fail_at(name, fmt::format("has {} 'data_offsets' in place of 2", offsets.size()));
     const Extent extent{static_cast<std::uint64_t>(offsets[0]), static_cast<std::uint64_t>(offsets[1]), name};
@@ -199,7 +201,7 @@ float single(double value) { return static_cast<float>(value); }
 
 /// Reads numbers of type T, some MiB at a time.
 template <typename T>
-void read_as(const std::string& name, const StoredTensor& tensor, Index begin, MutableView values) {
+void read_as(const StoredTensor& tensor, Index begin, MutableView values) {
   constexpr std::size_t kAtOnce = 1 << 20;
   const RawFile file(tensor.file, RawFile::Mode::read);
   std::vector<T> stored(std::min(kAtOnce, values.size()));
@@ -208,21 +210,10 @@ void read_as(const std::string& name, const StoredTensor& tensor, Index begin, M
     file.read(tensor.first_byte + (static_cast<std::size_t>(begin) + first) * sizeof(T), std::as_writable_bytes(some));
     const MutableView numbers = values.subspan(first, some.size());
     std::ranges::transform(some, numbers.begin(), [](T value) { return single(value); });
-    if (std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); })) continue;
-    throw DataError(
-        fmt::format("{}: tensor '{}' has numbers that are not finite (NaN, infinite or beyond float32); correct them, "
-                    "or name another file",
-                    tensor.file, name));
   }
 }
 
 }  // namespace
-
-Index StoredTensor::size() const {
-  Index size = 1;
-  for (const Index n : shape) size *= n;
-  return size;
-}
 
 StoredTensors read_safetensors(const std::string& path) {
   const RawFile file(path, RawFile::Mode::read);
@@ -232,6 +223,14 @@ StoredTensors read_safetensors(const std::string& path) {
 }
 
 namespace {
+
+/// The tensors of the files follow each other in the order of the files' names.
+void number_by_file(StoredTensors& tensors) {
+  std::vector<StoredTensor*> all;
+  for (auto& [name, tensor] : tensors) all.push_back(&tensor);
+  std::ranges::sort(all, {}, [](const StoredTensor* tensor) { return std::pair(tensor->file, tensor->number); });
+  for (std::size_t i = 0; i < all.size(); ++i) all[i]->number = static_cast<Index>(i);
+}
 
 /// The names of tensors and of the files that they are in.
 std::map<std::string, std::string> read_weight_map(const std::string& path) {
@@ -267,18 +266,15 @@ StoredTensors read_safetensors_index(const std::string& path) {
     if (found == files.at(part).end()) fail_tensors(path, fmt::format("{} has no tensor '{}'", file, name));
     tensors.emplace(name, found->second);
   }
+  number_by_file(tensors);
   return tensors;
 }
 
-void read_tensor(const std::string& name, const StoredTensor& tensor, Index first, MutableView values) {
-  if (tensor.type == "F32") return read_as<float>(name, tensor, first, values);
-  if (tensor.type == "F16") return read_as<hdf5::Half>(name, tensor, first, values);
-  if (tensor.type == "BF16") return read_as<BrainFloat>(name, tensor, first, values);
-  if (tensor.type == "F64") return read_as<double>(name, tensor, first, values);
-  throw DataError(
-      fmt::format("{}: tensor '{}' is of the type {}, but weights must be F32, F16, BF16 or F64; save it as "
-                  "one of these",
-                  tensor.file, name, tensor.type));
+void read_plain_tensor(const StoredTensor& tensor, Index first, MutableView values) {
+  if (tensor.type == "F32") return read_as<float>(tensor, first, values);
+  if (tensor.type == "F16") return read_as<hdf5::Half>(tensor, first, values);
+  if (tensor.type == "BF16") return read_as<BrainFloat>(tensor, first, values);
+  read_as<double>(tensor, first, values);
 }
 
 std::string safetensors_header(const std::vector<NamedShape>& tensors) {

@@ -16,6 +16,8 @@
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "weights/tensor_file.hpp"
+#include "weights/tensor_rules.hpp"
+#include "weights/tensor_table.hpp"
 
 namespace unisono::session {
 namespace {
@@ -102,41 +104,63 @@ std::vector<std::string> logged(std::vector<std::string> lines, Log& log) {
   return lines;
 }
 
-std::vector<std::string> lines_of(const TensorFile& file, const TensorFit& fit) {
-  const bool of_transformers = fit.names.kind == NameKind::gpt2 || fit.names.kind == NameKind::llama;
-  const std::string whose =
-      fmt::format("names of {}{}", name_of(fit.names.kind), of_transformers ? " in transformers" : "");
-  std::vector<std::string> lines{fmt::format("initialised from {} ({}): {} of {} tensors, {} parameters",
-                                             file.file.path, whose, fit.tensors, file.tensors.size(),
-                                             grouped(fit.parameters))};
-  lines.insert(lines.end(), fit.notes.begin(), fit.notes.end());
-  if (!fit.begin.empty()) {
+/// Whether the file's model took features normalised as this run's are; empty: nothing is said of it.
+std::string note_on_normalization(const data::StoredTensors& tensors, const data::Normalization& own) {
+  const auto mean = tensors.find("normalization.mean"), scale = tensors.find("normalization.scale");
+  if (mean == tensors.end() || scale == tensors.end()) return "";
+  const bool has_numbers = mean->second.holds_parameters() && scale->second.holds_parameters() &&
+                           mean->second.size() == std::ssize(own.mean) && scale->second.size() == std::ssize(own.scale);
+  const bool same = has_numbers && numbers_of("normalization.mean", mean->second) == own.mean &&
+                    numbers_of("normalization.scale", scale->second) == own.scale;
+  return same ? "features are normalised by this run's own training set, which gives the same as the file's "
+                "normalization"
+              : "features are normalised by this run's own training set, not by the file's normalization";
+}
+
+std::string origin_of(const ModelFit& fit) {
+  if (fit.in_order) return "in the order of the file";
+  const NameKind kind = fit.parameters.names.kind;
+  const bool of_transformers = kind == NameKind::gpt2 || kind == NameKind::llama;
+  return fmt::format("names of {}{}", name_of(kind), of_transformers ? " in transformers" : "");
+}
+
+/// \param tensors how many the file has
+std::vector<std::string> lines_of(const ModelFit& fit, const InitialWeights& weights, std::size_t tensors) {
+  constexpr std::size_t kMostRows = 34, kMostNames = 20;
+  std::vector<std::string> lines{fmt::format("initialised from {} ({}): {} of {} tensors, {} parameters", weights.path,
+                                             origin_of(fit), fit.parameters.tensors + fit.statistics.tensors, tensors,
+                                             grouped(fit.parameters.parameters))};
+  for (std::string& row : table_of(weights, kMostRows)) lines.push_back(std::move(row));
+  lines.insert(lines.end(), fit.parameters.notes.begin(), fit.parameters.notes.end());
+  std::vector<std::string> begin = fit.parameters.begin;
+  begin.insert(begin.end(), fit.statistics.begin.begin(), fit.statistics.begin.end());
+  if (!begin.empty()) {
     lines.push_back(
-        fmt::format("not in the file, so that they start from initial values: {}", fmt::join(fit.begin, ", ")));
+        fmt::format("not in the file, so that they start from initial values: {}", some_of(begin, kMostNames)));
   }
-  if (!fit.unused.empty()) lines.push_back(fmt::format("not used: {}", fmt::join(fit.unused, ", ")));
+  if (!fit.unused.empty()) lines.push_back(fmt::format("not used: {}", some_of(fit.unused, kMostNames)));
   return lines;
 }
 
-/// Overwrites parameters and running statistics with those of a safetensors file. Collective. \return lines for the log
+/// Overwrites parameters and running statistics with those of a file of tensors. Collective. \return lines for the log
 std::vector<std::string> initialise_from_tensors(ModelParts& parts, const NewRun& run) {
-  const std::string& path = run.config.train.weights.initialise_from;
+  const settings::WeightSettings& weights = run.config.train.weights;
+  const std::string& path = weights.initialise_from;
   comm::Communicator& ranks = parts.grid.all();
   const TensorFile file = open_tensors(ranks, path);
-  TensorFit parameters = fit_tensors(*parts.model, file.tensors, path);
-  if (ranks.is_root()) require_same_head(file, parameters);
-  const TensorFit statistics = fit_statistics(parts.model->statistics_layout(), file.tensors, path);
-  read_tensors(ranks, file, parameters, parameters_of(parts));
-  read_tensors(ranks, file, statistics, statistics_of(parts));
-  std::erase_if(parameters.unused, [&](const std::string& name) {
-    return std::ranges::find(statistics.unused, name) == statistics.unused.end();
-  });
-  parameters.tensors += statistics.tensors;
+  ModelFit fit = fit_model(*parts.model, file.tensors, weights);
+  if (ranks.is_root()) {
+    require_same_head(path, fit.tensors, fit.parameters);
+    const std::string note = note_on_normalization(file.tensors, run.data.preprocessing().normalization);
+    if (!note.empty()) fit.parameters.notes.push_back(note);
+  }
+  read_tensors(ranks, file.file, fit.tensors, fit.parameters, parameters_of(parts));
+  read_tensors(ranks, file.file, fit.tensors, fit.statistics, statistics_of(parts));
   const data::SetKind kind = run.data.info().kind;
   if (has_names(kind) && kind != data::SetKind::tokens) {
-    parameters.notes.push_back("the file does not say for which words, users or items its rows are");
+    fit.parameters.notes.emplace_back("the file does not say for which words, users or items its rows are");
   }
-  return lines_of(file, parameters);
+  return lines_of(fit, weights_of(*parts.model, fit, path), file.tensors.size());
 }
 
 }  // namespace
@@ -179,6 +203,7 @@ std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& 
   if (parts.grid.all().max(parts.grid.all().is_root() && names_tensors(path) ? 1 : 0) > 0) {
     return logged(initialise_from_tensors(parts, run), log);
   }
+  require_no_renaming(run.config.train.weights);
   const StoredCheckpoint stored = find_checkpoint(parts.grid.all(), path, log);
   const std::string folder = applied_folder(stored.header);
   const Fitting parameters =

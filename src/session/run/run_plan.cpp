@@ -14,10 +14,11 @@
 #include "unisono/records/progress.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/evaluation.hpp"
+#include "unisono/session/initial_weights.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
-#include "weights/tensor_file.hpp"
+#include "weights/tensor_fit.hpp"
 
 namespace unisono::session {
 
@@ -64,10 +65,10 @@ namespace {
 
 /// Checks that a run can start from the weights that the config names.
 void require_other_weights(const settings::Config& config, const models::Model& model) {
-  const std::string& other = config.train.weights.initialise_from;
-  if (other.empty()) return;
-  if (!names_tensors(other)) return require_checkpoint(other);
-  fit_tensors(model, read_tensors(other), other);
+  const settings::WeightSettings& weights = config.train.weights;
+  if (weights.initialise_from.empty() || initial_weights(config, model)) return;
+  require_no_renaming(weights);
+  require_checkpoint(weights.initialise_from);
 }
 
 }  // namespace

@@ -16,13 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kEnding = ".safetensors", kIndexEnding = ".safetensors.index.json";
-
 /// The file in a folder; empty: there is none.
 std::string file_in(const std::string& folder) {
   std::error_code ignored;
-  for (const std::string_view ending : {kEnding, kIndexEnding}) {
-    const fs::path file = fs::path(folder) / fmt::format("model{}", ending);
+  for (const char* const name : {"model.safetensors", "model.safetensors.index.json"}) {
+    const fs::path file = fs::path(folder) / name;
     if (fs::is_regular_file(file, ignored)) return file.string();
   }
   return "";
@@ -46,7 +44,8 @@ auto as_checkpoint(Read read) {
 std::string to_text(const data::StoredTensors& tensors) {
   nlohmann::json list = nlohmann::json::array();
   for (const auto& [name, tensor] : tensors) {
-    list.push_back({name, tensor.file, tensor.type, tensor.shape, tensor.first_byte});
+    list.push_back({name, tensor.file, tensor.type, tensor.shape, tensor.first_byte, tensor.format, tensor.name,
+                    tensor.group, tensor.number});
   }
   return list.dump();
 }
@@ -54,7 +53,14 @@ std::string to_text(const data::StoredTensors& tensors) {
 data::StoredTensors from_text(const std::string& text) {
   data::StoredTensors tensors;
   for (const auto& entry : nlohmann::json::parse(text)) {
-    tensors[entry[0]] = {.file = entry[1], .type = entry[2], .shape = entry[3], .first_byte = entry[4]};
+    tensors[entry[0]] = {.file = entry[1],
+                         .type = entry[2],
+                         .shape = entry[3],
+                         .first_byte = entry[4],
+                         .format = entry[5],
+                         .name = entry[6],
+                         .group = entry[7],
+                         .number = entry[8]};
   }
   return tensors;
 }
@@ -75,7 +81,8 @@ void read_block(const data::StoredTensors& stored, const Block& block, const std
     const auto rows = static_cast<std::size_t>(part.rows);
     const MutableView own = canonical.subspan(static_cast<std::size_t>(part.first) * row, rows * row);
     columns.resize(part.transposed ? own.size() : 0);
-    data::read_tensor(part.tensor, stored.at(part.tensor), 0, part.transposed ? MutableView(columns) : own);
+    const data::StoredTensor& tensor = stored.at(part.tensor);
+    data::read_tensor(tensor.name, tensor, 0, part.transposed ? MutableView(columns) : own);
     if (part.transposed) transpose(columns, row, rows, own);
   }
 }
@@ -110,7 +117,7 @@ void read_held(const data::StoredTensors& stored, const TensorFit& fit, const St
 }  // namespace
 
 bool names_tensors(const std::string& path) {
-  if (!is_folder(path)) return path.ends_with(kEnding) || path.ends_with(kIndexEnding);
+  if (!is_folder(path)) return data::names_tensor_file(path);
   return !file_in(path).empty() && checkpoints_in(records::checkpoints_of(path)).empty();
 }
 
@@ -118,11 +125,9 @@ data::StoredTensors read_tensors(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
     throw CheckpointError(
-        fmt::format("{}: there is no such file; name a safetensors file, a run or a checkpoint", path));
+        fmt::format("{}: there is no such file; name a run, a checkpoint or a file of weights", path));
   }
-  const std::string file = is_folder(path) ? file_in(path) : path;
-  return as_checkpoint(
-      [&] { return file.ends_with(kIndexEnding) ? data::read_safetensors_index(file) : data::read_safetensors(file); });
+  return as_checkpoint([&] { return data::read_tensors(is_folder(path) ? file_in(path) : path); });
 }
 
 TensorFile open_tensors(comm::Communicator& ranks, const std::string& path) {
@@ -135,17 +140,24 @@ TensorFile open_tensors(comm::Communicator& ranks, const std::string& path) {
   return {.file = {.path = path, .seen_by_all = seen_by_all}, .tensors = std::move(tensors)};
 }
 
-void read_tensors(comm::Communicator& ranks, const TensorFile& file, const TensorFit& fit, const StoredVector& vector) {
+void read_tensors(comm::Communicator& ranks, const StoredFile& file, const data::StoredTensors& tensors,
+                  const TensorFit& fit, const StoredVector& vector) {
   if (std::ranges::count(fit.blocks, true) == 0) return;
-  read_by_ranks(ranks, file.file, vector,
-                [&](const StoredVector& plain) { as_checkpoint([&] { read_held(file.tensors, fit, plain); }); });
+  read_by_ranks(ranks, file, vector,
+                [&](const StoredVector& plain) { as_checkpoint([&] { read_held(tensors, fit, plain); }); });
 }
 
-void require_same_head(const TensorFile& file, const TensorFit& fit) {
+std::vector<float> numbers_of(const std::string& name, const data::StoredTensor& tensor) {
+  std::vector<float> numbers(static_cast<std::size_t>(tensor.size()));
+  as_checkpoint([&] { data::read_tensor(name, tensor, 0, numbers); });
+  return numbers;
+}
+
+void require_same_head(const std::string& path, const data::StoredTensors& tensors, const TensorFit& fit) {
   if (!fit.compares_head) return;
   constexpr Index kAtOnce = 1 << 20;
   const std::string &first = fit.names.embedding, &second = fit.names.head;
-  const data::StoredTensor &embedding = file.tensors.at(first), &head = file.tensors.at(second);
+  const data::StoredTensor &embedding = tensors.at(first), &head = tensors.at(second);
   bool same = embedding.shape == head.shape;
   for (Index at = 0; same && at < embedding.size(); at += kAtOnce) {
     std::vector<float> a(static_cast<std::size_t>(std::min(kAtOnce, embedding.size() - at))), b(a.size());
@@ -159,7 +171,7 @@ void require_same_head(const TensorFile& file, const TensorFit& fit) {
   throw ConfigError(fmt::format(
       "train.initialise_from: {}: {} differs from {}, but the unembedding of this model has the weights of the "
       "embedding; give it weights of its own with tied = false",
-      file.file.path, second, first));
+      path, second, first));
 }
 
 }  // namespace unisono::session

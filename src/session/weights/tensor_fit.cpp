@@ -7,27 +7,13 @@
 #include <set>
 #include <string_view>
 
+#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
+#include "weights/tensor_order.hpp"
+#include "weights/tensor_rules.hpp"
 
 namespace unisono::session {
 namespace {
-
-/// Without trailing ones, such as height and width.
-std::vector<Index> trimmed(std::vector<Index> shape) {
-  while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
-  return shape;
-}
-
-std::string extent_text(const std::vector<Index>& shape) { return fmt::format("{}", fmt::join(trimmed(shape), " × ")); }
-
-/// "a, b, c and 12 more".
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 5;
-  const std::vector<std::string> shown(names.begin(),
-                                       names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size())));
-  const std::size_t more = names.size() - shown.size();
-  return fmt::format("{}{}", fmt::join(shown, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
-}
 
 /// What files of other programs hold beside the parameters: masks, angles and counts of batches.
 bool is_constant(const std::string& tensor) {
@@ -175,8 +161,8 @@ class Fitter {
   }
 
   void require_shape(const Block& block, const TensorRows& rows, const data::StoredTensor& tensor) {
-    const std::vector<Index> wanted = trimmed(rows.shape), there = trimmed(tensor.shape);
-    if (there == wanted) return;
+    if (has_shape(tensor.shape, rows.shape)) return;
+    const std::vector<Index>&wanted = rows.shape, &there = tensor.shape;
     const bool same_rows = there.size() == wanted.size() && there.size() == 2 && there[1] == wanted[1];
     if (rows.may_be_longer && same_rows && there[0] > wanted[0]) {
       return fit_.notes.push_back(fmt::format("of the {} positions of {} this model takes the first {}",
@@ -192,10 +178,11 @@ class Fitter {
                        grouped(wanted[0])),
            "import the texts with the tokenizer of the file's model");
     }
-    fail(fmt::format("tensor '{}' is {}, but this model needs {} for {}", rows.tensor, extent_text(tensor.shape),
+    fail(fmt::format("tensor '{}' is {}, but this model needs {} for {}", tensor.name, extent_text(tensor.shape),
                      extent_text(rows.shape), block.name),
-         "give the layers of [model] the sizes of the file's model, or rename the tensor, so that the block keeps its "
-         "initial values");
+         fmt::format("give the layers of [model] the sizes of the file's model, or leave the tensor out, so that the "
+                     "block keeps its initial values: train.initialise_map = ['{} =']",
+                     tensor.name));
   }
 
   [[noreturn]] void fail(const std::string& what, const std::string& advice) const {
@@ -221,6 +208,68 @@ TensorFit fit_statistics(const ParameterLayout& layout, const data::StoredTensor
   TensorNames pytorch = pytorch_statistics(layout);
   add_prefix(pytorch, stored);
   return Fitter(layout, best_of({own_names(layout), std::move(pytorch)}, stored), stored, path).fit();
+}
+
+namespace {
+
+/// Checks that this model has what rules without * name.
+void require_targets(const models::Model& model, const std::vector<settings::TensorRule>& rules,
+                     const std::vector<std::string>& unused) {
+  std::vector<std::string> known;
+  for (const ModelBlock& one : blocks_by_layer(model)) known.push_back(one.block->name);
+  for (const settings::TensorRule& rule : rules) {
+    if (std::ranges::find(unused, rule.to) == unused.end() || rule.from == rule.to) continue;
+    const std::string nearest = nearest_name(rule.to, known);
+    throw ConfigError(fmt::format("train.initialise_map: this model has no '{}', as '{}' is to be called; {}", rule.to,
+                                  rule.from,
+                                  nearest.empty() ? "it has " + some_of(known) : fmt::format("is it '{}'?", nearest)));
+  }
+}
+
+/// The names of both lists, in the order of the first.
+std::vector<std::string> in_both(const std::vector<std::string>& one, const std::vector<std::string>& other) {
+  std::vector<std::string> names;
+  std::ranges::copy_if(one, std::back_inserter(names),
+                       [&](const std::string& name) { return std::ranges::find(other, name) != other.end(); });
+  return names;
+}
+
+}  // namespace
+
+void require_no_renaming(const settings::WeightSettings& weights) {
+  const bool in_order = weights.initialise_by == settings::InitialiseBy::order;
+  if (weights.initialise_map.empty() && !in_order) return;
+  throw ConfigError(fmt::format(
+      "train.{} is for files of weights, but {} is a run or a checkpoint, whose parameters are found by their "
+      "names; remove it, or write the parameters to a file with 'unisono export' and name that",
+      in_order ? "initialise_by" : "initialise_map", weights.initialise_from));
+}
+
+ModelFit fit_model(const models::Model& model, const data::StoredTensors& stored,
+                   const settings::WeightSettings& weights) {
+  const std::string& path = weights.initialise_from;
+  std::vector<settings::TensorRule> rules;
+  for (const std::string& rule : weights.initialise_map) rules.push_back(settings::parse_tensor_rule(rule));
+  RenamedTensors renamed = rename_tensors(stored, rules, path);
+  ModelFit fit;
+  fit.in_order = weights.initialise_by == settings::InitialiseBy::order;
+  fit.unused = std::move(renamed.left_out);
+  std::vector<std::string> notes;
+  if (fit.in_order) {
+    OrderedTensors ordered = tensors_in_order(model, renamed.tensors, path);
+    fit.tensors = std::move(ordered.tensors);
+    fit.unused.insert(fit.unused.end(), ordered.left_out.begin(), ordered.left_out.end());
+    notes = std::move(ordered.notes);
+  } else {
+    fit.tensors = std::move(renamed.tensors);
+  }
+  fit.parameters = fit_tensors(model, fit.tensors, path);
+  fit.statistics = fit_statistics(model.statistics_layout(), fit.tensors, path);
+  fit.parameters.notes.insert(fit.parameters.notes.begin(), notes.begin(), notes.end());
+  const std::vector<std::string> unused = in_both(fit.parameters.unused, fit.statistics.unused);
+  require_targets(model, rules, unused);
+  for (const std::string& name : unused) fit.unused.push_back(fit.tensors.at(name).name);
+  return fit;
 }
 
 }  // namespace unisono::session

@@ -46,16 +46,15 @@ Described describe_entry(unzFile archive, const std::string& path) {
   return entry;
 }
 
-/// Steps from entry to entry until visit(entry) is true. \return whether it was
+/// Steps from entry to entry.
 template <typename Visit>
-bool for_entries(unzFile archive, const std::string& path, const Visit& visit) {
+void for_entries(unzFile archive, const std::string& path, const Visit& visit) {
   int code = unzGoToFirstFile(archive);
   for (std::size_t count = 0; code == UNZ_OK; code = unzGoToNextFile(archive)) {
     if (++count > kMostEntries) fail_archive(path, "has too many entries");
-    if (visit(describe_entry(archive, path))) return true;
+    visit(describe_entry(archive, path));
   }
   if (code != UNZ_END_OF_LIST_OF_FILE) fail_archive(path, "its list of entries is damaged");
-  return false;
 }
 
 /// \throws DataError for an entry that cannot be unpacked here, or whose sizes are impossible
@@ -73,14 +72,12 @@ void check_entry(const unz_file_info64& info, const std::string& name) {
 
 class EntryBytes final : public ByteSource {
  public:
-  EntryBytes(const std::string& path, const std::string& entry)
-      : name_(path + "/" + entry), archive_(open_archive(path)) {
-    Described found;
-    const bool is_there = for_entries(archive_.get(), path, [&](const Described& described) {
-      found = described;
-      return described.name == entry;
-    });
-    if (!is_there) fail_archive(name_, "does not exist");
+  EntryBytes(const std::string& path, const ArchiveEntry& entry)
+      : name_(path + "/" + entry.name), archive_(open_archive(path)) {
+    unz64_file_pos place{.pos_in_zip_directory = entry.place, .num_of_file = 0};
+    if (unzGoToFilePos64(archive_.get(), &place) != UNZ_OK) fail_archive(path, "its list of entries is damaged");
+    const Described found = describe_entry(archive_.get(), path);
+    if (found.name != entry.name) fail_archive(name_, "has moved; the file was changed while it was read");
     check_entry(found.info, name_);
     if (unzOpenCurrentFile(archive_.get()) != UNZ_OK) fail_archive(name_, "cannot be read; the file is damaged");
   }
@@ -120,13 +117,14 @@ std::vector<ArchiveEntry> list_archive(const std::string& path) {
     if (!seen.insert(described.name).second) {
       fail_archive(path, fmt::format("has two entries named '{}'", described.name));
     }
-    entries.push_back({described.name, described.info.uncompressed_size});
-    return false;
+    unz64_file_pos place{};
+    if (unzGetFilePos64(archive.get(), &place) != UNZ_OK) fail_archive(path, "its list of entries is damaged");
+    entries.push_back({described.name, described.info.uncompressed_size, place.pos_in_zip_directory});
   });
   return entries;
 }
 
-std::unique_ptr<ByteSource> open_entry(const std::string& path, const std::string& entry) {
+std::unique_ptr<ByteSource> open_entry(const std::string& path, const ArchiveEntry& entry) {
   return std::make_unique<EntryBytes>(path, entry);
 }
 
