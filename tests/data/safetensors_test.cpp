@@ -87,8 +87,9 @@ TEST_CASE("what is written begins at a multiple of eight bytes and is read again
   test::write_file(path, header + std::string(28, '\0'));
   const StoredTensors tensors = read_safetensors(path);
   CHECK(tensors.at("one \"a\"") ==
-        StoredTensor{.file = path, .type = "F32", .shape = {2, 3}, .first_byte = header.size()});
-  CHECK(tensors.at("two") == StoredTensor{.file = path, .type = "F32", .shape = {}, .first_byte = header.size() + 24});
+        StoredTensor{.file = path, .type = "F32", .shape = {2, 3}, .first_byte = header.size(), .name = "one \"a\""});
+  CHECK(tensors.at("two") ==
+        StoredTensor{.file = path, .type = "F32", .first_byte = header.size() + 24, .name = "two", .number = 1});
 }
 
 }  // namespace unisono::data

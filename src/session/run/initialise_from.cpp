@@ -108,8 +108,10 @@ std::vector<std::string> logged(std::vector<std::string> lines, Log& log) {
 std::string note_on_normalization(const data::StoredTensors& tensors, const data::Normalization& own) {
   const auto mean = tensors.find("normalization.mean"), scale = tensors.find("normalization.scale");
   if (mean == tensors.end() || scale == tensors.end()) return "";
-  const bool has_numbers = mean->second.holds_parameters() && scale->second.holds_parameters() &&
-                           mean->second.size() == std::ssize(own.mean) && scale->second.size() == std::ssize(own.scale);
+  const auto is_like = [](const data::StoredTensor& tensor, const std::vector<float>& numbers) {
+    return tensor.holds_parameters() && tensor.shape == std::vector<Index>{std::ssize(numbers)};
+  };
+  const bool has_numbers = is_like(mean->second, own.mean) && is_like(scale->second, own.scale);
   const bool same = has_numbers && numbers_of("normalization.mean", mean->second) == own.mean &&
                     numbers_of("normalization.scale", scale->second) == own.scale;
   return same ? "features are normalised by this run's own training set, which gives the same as the file's "
@@ -135,8 +137,7 @@ std::vector<std::string> lines_of(const ModelFit& fit, const InitialWeights& wei
   std::vector<std::string> begin = fit.parameters.begin;
   begin.insert(begin.end(), fit.statistics.begin.begin(), fit.statistics.begin.end());
   if (!begin.empty()) {
-    lines.push_back(
-        fmt::format("not in the file, so that they start from initial values: {}", some_of(begin, kMostNames)));
+    lines.push_back(fmt::format("blocks that start from initial values: {}", some_of(begin, kMostNames)));
   }
   if (!fit.unused.empty()) lines.push_back(fmt::format("not used: {}", some_of(fit.unused, kMostNames)));
   return lines;

@@ -47,13 +47,13 @@ bool has_any(const TensorNames& names, const data::StoredTensors& stored) {
   for (const Block& block : model.layout().blocks()) wanted.push_back(block.name);
   const auto known = transformers_names(model);
   throw ConfigError(fmt::format(
-      "train.initialise_from: no tensor of {} has a name of this model; the file has {}; the model has {}, {}", path,
-      there.empty() ? "none" : some_of(there), some_of(wanted),
+      "train.initialise_from: no tensor of {} has a name of this model; the file has {}; the model has {}, {}. Give "
+      "the tensors names of this model with train.initialise_map, or take them one after the other with "
+      "train.initialise_by = \"order\"",
+      path, there.empty() ? "none" : some_of(there), some_of(wanted),
       known
           ? fmt::format("in transformers {} and so on ({})", known->blocks.front().front().tensor, name_of(known->kind))
-          : "in PyTorch with the endings weight and bias for those of norms, too; name the tensors like that, or "
-            "change "
-            "[model]"));
+          : "in PyTorch with the endings weight and bias for those of norms, too"));
 }
 
 /// The names get the prefix that all tensors have where PyTorch's module was wrapped, by DistributedDataParallel or
