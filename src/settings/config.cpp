@@ -171,7 +171,7 @@ void Config::describe(ConfigVisitor& visitor) {
                    .in_place = updates_in_place(*this)});
   require_replica(visitor, *this);
   const auto exceeds_warmup = [this](const optim::Length& length) {  // in steps: see require_base_rate
-    return length.in_steps || schedule.warmup_epochs <= static_cast<double>(length.count);
+    return !train.trains() || length.in_steps || schedule.warmup_epochs <= static_cast<double>(length.count);
   };
   visitor.require("schedule", exceeds_warmup(train.length()),
                   "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "

@@ -118,7 +118,10 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
 }  // namespace
 
 void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
-  visitor.field({.name = "epochs", .meaning = "passes over the training set", .range = at_least(1).at_most(1 << 30)},
+  visitor.field({.name = "epochs",
+                 .meaning = "passes over the training set; 0: none, so that the run only evaluates and keeps the "
+                            "weights of train.initialise_from",
+                 .range = at_least(0).at_most(1 << 30)},
                 epochs);
   if (whole_batch) {
     refuse_steps(visitor);
@@ -154,6 +157,9 @@ void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
                       .range = at_least(0)},
                      class_weight_list, class_weights, kClassWeights);
   weights.describe(visitor);
+  visitor.require("epochs", trains() || !weights.initialise_from.empty(),
+                  "epochs = 0 makes a run that does not train, but initialise_from names no weights for it; set "
+                  "epochs to 1 or more, or initialise_from");
 }
 
 namespace {

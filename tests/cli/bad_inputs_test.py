@@ -100,7 +100,7 @@ CONFIGS = [
         r"'batch_size' in \[train\] must be an integer or 'largest', not a table",
         ("batch_size = 24", "batch_size = {}"),
     ),
-    config("no epochs", r"'epochs' in \[train\] is 0, but must be at least 1", ("epochs = 2", "epochs = 0")),
+    config("no epochs", r"epochs = 0 makes a run that does not train", ("epochs = 2", "epochs = 0")),
     config(
         "a negative batch", r"'batch_size' in \[train\] is -1, but must be at least 0", sets=["train.batch_size=-1"]
     ),

@@ -173,6 +173,50 @@ class Formats(WeightsTest):
         self.assertIn("not by the file's normalization", self.train("second", *words, config="table.toml").out)
 
 
+class WithoutTraining(WeightsTest):
+    def test_a_file_is_evaluated_and_predicted_with(self):
+        self.train("first", "--set", "data.validation_fraction=0.1")
+        self.succeed("export", "first", "--format", "npz", "--output", "first.npz")
+        words = settings("data.validation_fraction=0.1", "train.initialise_from=first.npz", "train.epochs=0")
+        for ranks in (0, 2):
+            result = self.train("again", *words, "--overwrite", ranks=ranks)
+            self.assertIn("complete after 0 epochs, 0 steps", result.out)
+            self.assertNotIn("undefined", result.out)
+            for split in ("train", "validation", "test"):
+                words_of = ("--split", split, "--json")
+                figures = [json.loads(self.succeed("evaluate", run, *words_of).out) for run in ("first", "again")]
+                for one in figures:
+                    one.pop("checkpoint", None)
+                    one.pop("step", None)
+                self.assertEqual(*figures, split)
+        for run in ("first", "again"):
+            self.succeed("predict", run, "--output", f"{run}.csv")
+        self.assertEqual((self.folder / "first.csv").read_text(), (self.folder / "again.csv").read_text())
+        self.assertEqual(self.summary("again")["steps"], 0)
+        self.train("again", "--resume", *words, "--set", "train.epochs=1")
+        self.assertEqual(self.summary("again")["steps"], 9)
+
+    def test_a_schedule_does_not_matter(self):
+        words = settings("schedule.kind=cosine", "schedule.warmup_epochs=1", "train.epochs=0")
+        self.train("first")
+        self.train("again", *words, "--set", "train.initialise_from=first")
+        first, again = self.vectors("first"), self.vectors("again")
+        for name in first:
+            if name.startswith(("parameters", "statistics")):
+                self.assertEqual(again[name].tobytes(), first[name].tobytes(), name)
+
+    def test_without_weights_there_is_no_run(self):
+        result = self.train("refused", "--set", "train.epochs=0", code=2)
+        self.assertIn("epochs = 0 makes a run that does not train, but initialise_from names no weights", result.err)
+        space = '[search]\nmethod = "grid"\n[search.space]\n"optimizer.learning_rate" = [0.1, 0.2]\n'
+        self.write("search.toml", CONFIG + space)
+        self.write("model.npz", npz(own_weights()))
+        words = settings("train.epochs=0", "train.initialise_from=model.npz", "data.validation_fraction=0.1")
+        result = self.unisono("search", "search.toml", *words, "--output", "search")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("train.epochs = 0: the trials of a search must train", result.err)
+
+
 class NamesAndOrder(WeightsTest):
     def test_rules_rename_tensors_and_statistics(self):
         for name, content in (

@@ -107,6 +107,8 @@ struct TrainSettings {
   WeightSettings weights;                           ///< further keys of [train]
   /// Of the whole run.
   optim::Length length() const { return steps > 0 ? optim::Length{steps, true} : optim::Length{epochs}; }
+  /// Whether the run makes steps. One that does not keeps the weights that it starts from.
+  bool trains() const { return length().count > 0; }
   /// \param whole_batch whether a step takes the whole set (optimizer.kind)
   void describe(ConfigVisitor& visitor, bool whole_batch);
 };

@@ -46,6 +46,8 @@ std::optional<Folds> folds_of(const settings::PlannedConfig& planned) {
 
 /// Refuses what no trial may have.
 void require_trial(const search::SearchSettings& settings, const settings::Config& config) {
+  if (!config.train.trains())
+    throw ConfigError("train.epochs = 0: the trials of a search must train; set it to 1 or more");
   const std::int64_t every = config.train.evaluate_every_epochs;
   if (!settings.median_rule || (every > 0 && (config.train.steps > 0 || every < config.train.epochs))) return;
   throw ConfigError(

@@ -263,6 +263,8 @@ std::map<std::string, std::string> require_trainable(const trials::StudyPlan& pl
     try {
       sets[variant.identity] = fmt::format("{:016x}", data::inspect_dataset(variant.config.data).identity);
       session::check(variant.config, {.ranks = variant.ranks, .in_older_job = in_older_job});
+      if (!variant.config.train.trains())
+        throw ConfigError("train.epochs = 0: the runs of a study must train; set it to 1 or more");
     } catch (const ConfigError& error) {
       throw ConfigError(fmt::format("{}: the study's '{}': {}", path, variant.text(), error.what()));
     }

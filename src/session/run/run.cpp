@@ -264,7 +264,7 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
   require_slow_rank(config_, parts_);
   require_examples(config_, parts_, data_.info().train);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
-  if (!options.in_older_job) {
+  if (!options.in_older_job && config_.train.trains()) {
     optim::require_base_rate(config_.schedule, config_.train.length(), source_->steps_per_epoch());
   }
   require_same_data(group_, data_.info());

@@ -1,6 +1,7 @@
 #include "run/summary.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -74,11 +75,20 @@ std::string metrics_text(const std::string& name, const std::vector<models::Metr
 }
 
 std::string result_line(const Summary& summary) {
-  std::string text = metrics_text("train", summary.train);
+  std::vector<std::string> parts;
+  if (summary.steps > 0) parts.push_back(metrics_text("train", summary.train));
   for (const auto& [split, metrics] : summary.evaluations) {
-    text += "; " + metrics_text(std::string(data::name_of(split)), metrics);
+    parts.push_back(metrics_text(std::string(data::name_of(split)), metrics));
   }
-  return text;
+  return parts.empty() ? "none: there are neither training steps nor examples to test with"
+                       : fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string speed_line(const Summary& summary) {
+  if (summary.steps == 0) return "";
+  const double speed = summary.examples_per_second();
+  return fmt::format("  speed       {}, {:.1f} GFLOP/s\n", records::speed_text(speed, summary.tokens_per_example),
+                     speed * summary.flops_per_example * 1e-9);
 }
 
 std::string unseen_lines(const Summary& summary) {
@@ -339,19 +349,17 @@ std::string epochs_text(const Summary& summary) {
 }
 
 std::string to_text(const Summary& summary, const settings::Config& config) {
-  const double speed = summary.examples_per_second();
   return fmt::format(
              "{}: {} after {}, {}, in {}{}\n"
              "  trained     {}, {} on {} × {}, a {}'s batch: {}\n"
              "  result      {}\n"
-             "  speed       {}, {:.1f} GFLOP/s\n"
+             "{}"
              "  time        {}\n",
              on_one_line(config.name), ending_text(summary), epochs_text(summary), count_of(summary.steps, "step"),
              records::clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
              config.strategy.kind, ranks_text(config, summary.ranks, summary.workers, summary.stages),
              count_of(summary.threads, "thread"), config.ranks_of_replica() > 1 ? "replica" : "rank",
-             local_batch_text(config, summary.workers), result_line(summary),
-             records::speed_text(speed, summary.tokens_per_example), speed * summary.flops_per_example * 1e-9,
+             local_batch_text(config, summary.workers), result_line(summary), speed_line(summary),
              time_line(summary.seconds)) +
          unseen_lines(summary) + (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
