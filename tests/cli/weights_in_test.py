@@ -268,7 +268,7 @@ class NamesAndOrder(WeightsTest):
         self.assert_weights("run")
         result = self.start("model.safetensors", content(("conv1", "bn1", "fc")), *words, code=2)
         self.assertIn("'bn1.weight' is 4, but the next block of this model, convolution1.weight, is 4 ×", result.err)
-        self.assertIn("before them nothing was taken", result.err)
+        self.assertIn("before them nothing was taken. The tensors of this file are sorted by name", result.err)
 
     def test_rules_come_before_the_order(self):
         weights = {"extra": numpy.ones(3, "f4"), **torch_weights()}

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
-#include <optional>
+#include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "import/arrays.hpp"

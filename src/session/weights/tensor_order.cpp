@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <string_view>
@@ -80,7 +81,7 @@ Tensors in_file_order(const data::StoredTensors& stored, std::vector<std::string
 }
 
 Blocks with_statistics_last(Blocks blocks) {
-  std::ranges::stable_partition(blocks, [](const ModelBlock& one) { return !one.statistic; });
+  std::stable_partition(blocks.begin(), blocks.end(), [](const ModelBlock& one) { return !one.statistic; });
   return blocks;
 }
 
@@ -92,20 +93,27 @@ std::size_t fitting_from_first(const Tensors& tensors, const Blocks& blocks) {
   return i;
 }
 
-[[noreturn]] void fail_at(std::size_t i, const Tensors& tensors, const Blocks& blocks, const std::string& path) {
+/// The last of some tensors and the blocks that they fit.
+std::string pairs_before(std::size_t end, const Tensors& tensors, const Blocks& blocks) {
   constexpr std::size_t kShown = 4;
-  std::vector<std::string> before;
-  for (std::size_t j = i - std::min(i, kShown); j < i; ++j)
-    before.push_back(fmt::format("{} = {}", tensors[j]->name, blocks[j].block->name));
+  if (end == 0) return "nothing was taken";
+  std::vector<std::string> pairs;
+  for (std::size_t i = end - std::min(end, kShown); i < end; ++i)
+    pairs.push_back(fmt::format("{} = {}", tensors[i]->name, blocks[i].block->name));
+  return fmt::format("{} fitted{} {}", count_of(static_cast<std::int64_t>(end), "tensor"),
+                     end > kShown ? ", the last ones:" : ":", fmt::join(pairs, ", "));
+}
+
+[[noreturn]] void fail_at(std::size_t i, const Tensors& tensors, const Blocks& blocks, bool sorted,
+                          const std::string& path) {
   throw ConfigError(fmt::format(
       "train.initialise_by = \"order\": {}: '{}' is {}, but the next block of this model, {}, is {}; before them {}. "
-      "Leave tensors out with train.initialise_map ('NAME ='), or give them names there ('NAME IN THE FILE = NAME "
-      "HERE')",
+      "{} "
+      "with train.initialise_map ('NAME IN THE FILE = NAME HERE'), or leave tensors out there ('NAME =')",
       path, tensors[i]->name, extent_text(tensors[i]->shape), blocks[i].block->name,
-      extent_text(blocks[i].block->shape),
-      i == 0 ? "nothing was taken"
-             : fmt::format("{} fitted{}{}", count_of(static_cast<std::int64_t>(i), "tensor"),
-                           i > kShown ? ", the last ones: " : ": ", fmt::join(before, ", "))));
+      extent_text(blocks[i].block->shape), pairs_before(i, tensors, blocks),
+      sorted ? "The tensors of this file are sorted by name, which may not be the order of its layers: give them names"
+             : "Give the tensors names"));
 }
 
 }  // namespace
@@ -153,7 +161,8 @@ OrderedTensors tensors_in_order(const models::Model& model, const data::StoredTe
         "model's; name another file",
         path));
   }
-  if (tensors.size() > 1 && are_sorted(tensors)) {
+  const bool sorted = tensors.size() > 1 && are_sorted(tensors);
+  if (sorted) {
     std::ranges::stable_sort(tensors, {}, [](const data::StoredTensor* tensor) { return sort_key(tensor->name); });
     ordered.notes.emplace_back(
         "the tensors of the file are sorted by name, which need not be the order of the layers: see that the table is "
@@ -166,7 +175,7 @@ OrderedTensors tensors_in_order(const models::Model& model, const data::StoredTe
     blocks = std::move(other);
     fitting = also;
   }
-  if (fitting < std::min(tensors.size(), blocks.size())) fail_at(fitting, tensors, blocks, path);
+  if (fitting < std::min(tensors.size(), blocks.size())) fail_at(fitting, tensors, blocks, sorted, path);
   for (std::size_t i = 0; i < fitting; ++i) ordered.tensors.emplace(blocks[i].block->name, *tensors[i]);
   for (std::size_t i = fitting; i < tensors.size(); ++i) ordered.left_out.push_back(tensors[i]->name);
   return ordered;
