@@ -172,6 +172,13 @@ std::size_t write_safetensors(TrainedModel& model, const ExportOptions& options,
 /// The tensors, and the Python file beside them that builds the network. \return what was written, for the log
 std::string write_torch_module(TrainedModel& model, const ExportOptions& options, const session::TensorNames& names) {
   const std::string path = std::filesystem::path(options.output).replace_extension(".py").string();
+  for (const char* package : {"torch", "safetensors"}) {
+    if (std::filesystem::path(path).stem() != package) continue;
+    throw ConfigError(fmt::format(
+        "--output {}: the file that builds the network would be {}, which would hide the package of this name from "
+        "programs in its folder; choose another name",
+        options.output, path));
+  }
   if (path == options.output) {
     throw ConfigError(fmt::format("--output {}: the file that builds the network gets this name; call the weights {}",
                                   path, std::filesystem::path(path).replace_extension(".safetensors").string()));

@@ -223,6 +223,7 @@ OPERATORS = {
     "Max": np.maximum,
     "Neg": lambda x: -x,
     "Sqrt": np.sqrt,
+    "Exp": single(lambda x: np.exp(x.astype(np.float64))),
     "Erf": single(np.vectorize(math.erf)),
     "Tanh": np.tanh,
     "Sigmoid": single(sigmoid),

@@ -9,6 +9,7 @@
 #include "dense/feature_writer.hpp"
 #include "dense/rows.hpp"
 #include "sets.hpp"
+#include "unisono/base/denormals.hpp"
 
 using namespace unisono::data;
 using unisono::test::TempDir;
@@ -65,10 +66,28 @@ TEST_CASE("stored values become a · x + b", "[features]") {
                          bytes(std::vector<unisono::data::hdf5::Half>{{0x3C00}, {0xC000}, {0x3800}}), 3, 2, 0,
                          out.data());
   CHECK(out == std::vector<float>{2, -4, 1});
-  const std::vector<float> a = {1, 2, 3}, b = {0, 1, -1};
-  unisono::data::convert(unisono::Storage::float32, bytes(std::vector<float>{5, 6, 7}), 3, a.data(), b.data(),
-                         out.data());
-  CHECK(out == std::vector<float>{5, 13, 20});
+}
+
+TEST_CASE("the mean is subtracted before anything is rounded to its size", "[features]") {
+  unisono::data::GroupSchema group = group_of({1, 1, 1}, unisono::Storage::float32);
+  const unisono::data::FeatureWriter writer(group, {{1000002.5F}, {0.5F}});
+  float out = 0;
+  writer.write(bytes(std::vector<float>{1000003.25F}), &out);
+  CHECK(out == 0.375F);  // 0.5 · 1000003.25 − 500001.25 is 0.34375 or 0.375 in float32
+}
+
+TEST_CASE("all finite binary16 numbers become floats, where denormal floats are flushed, too", "[features]") {
+  const unisono::FlushDenormals flush;
+  int wrong = 0;
+  for (std::uint32_t bits = 0; bits < 0x10000U; ++bits) {
+    const int exponent = static_cast<int>(bits >> 10U & 31U), mantissa = static_cast<int>(bits & 0x3FFU);
+    if (exponent == 31) continue;
+    const float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                                          : std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+    const float found = unisono::data::to_float(unisono::data::hdf5::Half{static_cast<std::uint16_t>(bits)});
+    if (found != (bits < 0x8000U ? magnitude : -magnitude)) ++wrong;
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("features are normalised with one number, one a channel, or one a feature", "[features]") {

@@ -60,8 +60,7 @@ class Outputs {
     name(raw, "logits", shape);
   }
   void name(const std::string& tensor, const std::string& output, const std::vector<OnnxDimension>& shape) {
-    graph_.node("Identity", {tensor}, {output}, {});
-    graph_.output(output, OnnxType::float32, shape);
+    graph_.output(tensor, output, OnnxType::float32, shape);
   }
 
  private:

@@ -67,7 +67,10 @@ void OnnxGraph::input(const std::string& name, OnnxType type, const std::vector<
   inputs_.push_back(value_of(name, type, shape));
 }
 
-void OnnxGraph::output(const std::string& name, OnnxType type, const std::vector<OnnxDimension>& shape) {
+void OnnxGraph::output(const std::string& tensor, const std::string& wanted, OnnxType type,
+                       const std::vector<OnnxDimension>& shape) {
+  const std::string name = unused(wanted);
+  node("Identity", {tensor}, {name}, {});
   outputs_.push_back(value_of(name, type, shape));
 }
 

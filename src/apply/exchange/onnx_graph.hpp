@@ -30,7 +30,9 @@ struct OnnxAttribute {
 class OnnxGraph {
  public:
   void input(const std::string& name, OnnxType type, const std::vector<OnnxDimension>& shape);
-  void output(const std::string& name, OnnxType type, const std::vector<OnnxDimension>& shape);
+  /// Makes a tensor an output. \param wanted a name that it gets, with a number where it is taken
+  void output(const std::string& tensor, const std::string& wanted, OnnxType type,
+              const std::vector<OnnxDimension>& shape);
   /// Constant tensors. \param wanted a name that the tensor gets, with a number where it is taken
   std::string constant(const std::string& wanted, const std::vector<Index>& shape, View values);
   std::string constant(const std::string& wanted, const std::vector<Index>& values);  ///< int64 [n]

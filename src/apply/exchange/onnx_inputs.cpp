@@ -58,25 +58,30 @@ class Columns {
   const data::Preprocessing& preprocessing_;
 };
 
-/// scale · byte + offset.
-std::string values_of_bytes(OnnxGraph& graph, const data::Preprocessing& preprocessing, const std::string& bytes) {
-  std::string x = graph.node("Cast", {bytes}, {{"to", static_cast<std::int64_t>(OnnxType::float32)}});
-  if (preprocessing.scale != 1) x = graph.node("Mul", {x, graph.scalar("bytes/scale", preprocessing.scale)});
-  if (preprocessing.offset != 0) x = graph.node("Add", {x, graph.scalar("bytes/offset", preprocessing.offset)});
+/// scale · stored + offset.
+std::string values_of(OnnxGraph& graph, const data::Preprocessing& preprocessing, const std::string& stored) {
+  std::string x = stored;
+  if (preprocessing.bytes) x = graph.node("Cast", {x}, {{"to", static_cast<std::int64_t>(OnnxType::float32)}});
+  if (preprocessing.scale != 1) x = graph.node("Mul", {x, graph.scalar("stored/scale", preprocessing.scale)});
+  if (preprocessing.offset != 0) x = graph.node("Add", {x, graph.scalar("stored/offset", preprocessing.offset)});
   return x;
 }
 
-/// (x − mean) · scale, where there is a value for each channel, for each feature, or one for all.
+/// (x − mean) · scale, where there is a value for each channel, for each feature, or one for all. Sparse rows have no
+/// mean.
 std::string normalised(OnnxGraph& graph, const data::Normalization& normalization, const data::FeatureShape& features,
                        const std::string& x) {
-  if (normalization.mean.empty()) return x;
+  if (normalization.scale.empty()) return x;
   graph.enter("normalization");
-  const auto count = static_cast<Index>(normalization.mean.size());
+  const auto count = static_cast<Index>(normalization.scale.size());
   const bool is_image = features.height * features.width > 1;
   std::vector<Index> shape = {count};
   if (is_image && count == features.channels) shape = {count, 1, 1};
   if (is_image && count == features.size()) shape = {features.channels, features.height, features.width};
-  const std::string centred = graph.node("Sub", {x, graph.constant("normalization.mean", shape, normalization.mean)});
+  const std::string centred =
+      normalization.mean.empty()
+          ? x
+          : graph.node("Sub", {x, graph.constant("normalization.mean", shape, normalization.mean)});
   return graph.node("Mul", {centred, graph.constant("normalization.scale", shape, normalization.scale)});
 }
 
@@ -104,7 +109,7 @@ std::string add_inputs(OnnxGraph& graph, const data::Preprocessing& preprocessin
     } else {
       graph.input(x, type, {kExamples, features.size()});
     }
-    if (bytes) x = values_of_bytes(graph, preprocessing, x);
+    if (raw) x = values_of(graph, preprocessing, x);
   }
   return raw ? normalised(graph, preprocessing.normalization, features, x) : x;
 }

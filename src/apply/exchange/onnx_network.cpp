@@ -204,7 +204,10 @@ class OnnxNetwork {
     }
     throw std::logic_error("an activation without a form in ONNX");
   }
-  std::string silu(const std::string& x) { return node("Mul", {x, node("Sigmoid", {x})}); }
+  /// x / (1 + exp(−x)), which is more exact than x σ(x) where programs approximate σ.
+  std::string silu(const std::string& x) {
+    return node("Div", {x, node("Add", {node("Exp", {node("Neg", {x})}), number("one", 1)})});
+  }
   /// ½ x (1 + y).
   std::string gelu(const std::string& y) {
     const std::string half = node("Mul", {x_, number("half", 0.5)});

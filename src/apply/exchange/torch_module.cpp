@@ -23,19 +23,29 @@ struct TorchClass {
   std::string_view name, text;
 };
 
-constexpr std::array kClasses = {TorchClass{"Layers", R"(class Layers(nn.Sequential):
-    """Layers by their names, one after the other."""
+constexpr std::array kClasses = {TorchClass{"Layers", R"(class Layers(nn.Module):
+    """Layers by their names, one after the other. Unlike those of nn.Sequential, names may be any."""
 
     def __init__(self, layers):
-        super().__init__(OrderedDict(layers))
+        super().__init__()
+        self._modules.update(layers)
+
+    def forward(self, x):
+        for layer in self._modules.values():
+            x = layer(x)
+        return x
 )"},
                                  TorchClass{"Residual", R"(class Residual(Layers):
-    """Layers whose outputs are added to their inputs, or to those of the layers that are called shortcut."""
+    """Layers whose outputs are added to their inputs, or to what the shortcut makes of these."""
+
+    def __init__(self, layers, shortcut=None):
+        super().__init__({"shortcut": shortcut, **layers} if shortcut else layers)
+        self.has_shortcut = shortcut is not None
 
     def forward(self, x):
         shortcut = y = x
-        for name, layer in self.named_children():
-            if name == "shortcut":
+        for number, layer in enumerate(self._modules.values()):
+            if self.has_shortcut and number == 0:
                 shortcut = layer(x)
             else:
                 y = layer(y)
@@ -47,8 +57,8 @@ constexpr std::array kClasses = {TorchClass{"Layers", R"(class Layers(nn.Sequent
     def forward(self, x):
         return x * super().forward(x).reshape(*x.shape[:2], 1, 1)
 )"},
-                                 TorchClass{"Bytes", R"(class Bytes(nn.Module):
-    """The values that bytes stand for."""
+                                 TorchClass{"Stored", R"(class Stored(nn.Module):
+    """The values that stored numbers stand for."""
 
     def __init__(self, scale, offset):
         super().__init__()
@@ -184,6 +194,7 @@ struct Module {
   std::string text = {};  ///< of a module without others: "nn.Linear(500, 10)"
   std::string kind = {};  ///< of one with others: a class
   std::vector<Module> inner = {};
+  bool has_shortcut = false;  ///< a residual block: whether the module "shortcut" in it is its shortcut
 };
 
 /// Writes the operations of a network as modules.
@@ -192,7 +203,7 @@ class TorchNetwork {
   explicit TorchNetwork(const nn::OperationList& network) : network_(network), root_{.name = "", .kind = "Layers"} {}
 
   void add_input(const std::string& name, const std::string& class_name, const std::string& arguments) {
-    root_.inner.push_back({.name = name, .text = fmt::format("{}({})", used(class_name), arguments)});
+    insert(root_, {.name = name, .text = fmt::format("{}({})", used(class_name), arguments)});
   }
 
   void add_steps() {
@@ -214,9 +225,6 @@ class TorchNetwork {
     }
     return text;
   }
-  /// Names of modules from the root on, as in Python: `model["layers"]` is not valid for those that begin with digits.
-  static std::string attribute(const std::string& name) { return fmt::format("model.get_submodule(\"{}\")", name); }
-
   const std::string& tied() const { return tied_; }
   const std::string& embedding() const { return embedding_; }
 
@@ -232,6 +240,17 @@ class TorchNetwork {
     if (found != module.inner.end()) return *found;
     module.inner.push_back({.name = name});
     return module.inner.back();
+  }
+
+  /// Adds a module to those in another one. \throws ConfigError where there is one of this name
+  void insert(Module& outer, Module module) const {
+    if (std::ranges::find(outer.inner, module.name, &Module::name) != outer.inner.end()) {
+      throw ConfigError(
+          fmt::format("the layer '{}' cannot be written as a module of PyTorch, since another module of the network "
+                      "has its name; rename it, or write the parameters alone with --names unisono",
+                      step_->name));
+    }
+    outer.inner.push_back(std::move(module));
   }
 
   /// The module that a step's name stands for, and the one that it is in.
@@ -255,19 +274,21 @@ class TorchNetwork {
     const Place at = place();
     const nn::TensorForm there = network_.form(step_->input);
     if (there != step_->input_form && step_->input_form == nn::TensorForm::row) {
-      at.outer.inner.push_back({.name = "flat_" + at.name, .text = "nn.Flatten()"});
+      insert(at.outer, {.name = "flat " + at.name, .text = "nn.Flatten()"});  // no layer has a blank in its name
     } else if (there != step_->input_form) {
       const kernels::Extent& extent = network_.shape(step_->input).extent;
-      at.outer.inner.push_back(
-          {.name = "image_" + at.name,
-           .text = fmt::format("nn.Unflatten(1, ({}, {}, {}))", extent.channels, extent.height, extent.width)});
+      insert(at.outer,
+             {.name = "image " + at.name,
+              .text = fmt::format("nn.Unflatten(1, ({}, {}, {}))", extent.channels, extent.height, extent.width)});
     }
-    at.outer.inner.push_back({.name = at.name, .text = text});
+    insert(at.outer, {.name = at.name, .text = text});
   }
-  /// The step combines what the modules inside of it give with their input.
-  void combine(const std::string& class_name) {
+  /// The step combines what the modules inside of it give with their input. \return the module
+  Module& combine(const std::string& class_name) {
     const Place at = place();
-    child(at.outer, at.name).kind = used(class_name);
+    Module& module = child(at.outer, at.name);
+    module.kind = used(class_name);
+    return module;
   }
 
   [[noreturn]] void add(const std::monostate&) {
@@ -349,7 +370,11 @@ class TorchNetwork {
     }
   }
   void add(const nn::DropoutOperation& dropout) { put(fmt::format("nn.Dropout({})", dropout.rate)); }
-  void add(const nn::AdditionOperation&) { combine("Residual"); }
+  void add(const nn::AdditionOperation&) {
+    const auto shortcut = static_cast<std::size_t>(step_->second);
+    combine("Residual").has_shortcut =
+        shortcut > 0 && network_.steps[shortcut - 1].name.starts_with(step_->name + ".shortcut.");
+  }
   void add(const nn::ChannelGateOperation&) { combine("ChannelGate"); }
   void add(const nn::EmbeddingOperation& embedding) {
     const kernels::EmbeddingSpec& spec = embedding.spec;
@@ -381,14 +406,19 @@ class TorchNetwork {
     if (module.kind.empty()) return module.text;
     const std::string indent(static_cast<std::size_t>(4 * depth), ' ');
     std::string text = module.kind + "({\n";
+    std::string shortcut;
     for (const Module& one : module.inner) {
-      text += fmt::format("{}    \"{}\": {},\n", indent, one.name, text_of(one, depth + 1));
+      if (module.has_shortcut && one.name == "shortcut") {
+        shortcut = fmt::format(", shortcut={}", text_of(one, depth));
+      } else {
+        text += fmt::format("{}    \"{}\": {},\n", indent, one.name, text_of(one, depth + 1));
+      }
     }
-    return text + indent + "})";
+    return text + indent + "}" + shortcut + ")";
   }
 
   const nn::OperationList& network_;
-  const nn::OperationStep* step_ = nullptr;  ///< the one that is written
+  const nn::OperationStep* step_ = &network_.steps.front();  ///< the one that is written
   Module root_;
   std::set<std::string, std::less<>> classes_;  ///< those that the network has
   std::string embedding_, tied_;  ///< names of layers; tied: the unembedding that has the embedding's weights
@@ -414,7 +444,7 @@ std::string inputs_text(const data::Preprocessing& preprocessing, const models::
   }
   return fmt::format(
       "{} [N, {}]{}", type, shape.size(),
-      preprocessing.columns.empty() ? "" : ", the columns as `unisono data describe` lists their features");
+      preprocessing.columns.empty() ? "" : ", as FEATURES lists them");
 }
 
 /// The shape that a normalisation has, beside the batch: "(3, 1, 1)".
@@ -432,8 +462,8 @@ std::string torch_module_of(const TrainedModel& model, const std::string& safete
   const models::ModelInputs& inputs = model.checkpoint.header.inputs;
   const nn::OperationList operations = model.parts->model->staged()->operations();
   TorchNetwork network(operations);
-  if (known.bytes && known.columns.empty()) {
-    network.add_input("bytes", "Bytes", fmt::format("{}, {}", known.scale, known.offset));
+  if (known.columns.empty() && (known.bytes || known.scale != 1 || known.offset != 0)) {
+    network.add_input("stored values", "Stored", fmt::format("{}, {}", known.scale, known.offset));
   }
   const bool is_image = inputs.features.height * inputs.features.width > 1;
   if (!known.normalization.mean.empty()) {
@@ -442,16 +472,21 @@ std::string torch_module_of(const TrainedModel& model, const std::string& safete
                                : fmt::format("{}", known.normalization.mean.size()));
   }
   network.add_steps();
-  const std::string built = network.text(), file = std::filesystem::path(safetensors).filename().string();
-  const bool of_sequences = inputs.kind == data::SetKind::tokens;
+  const std::string built = network.text(), classes = network.classes();
+  const std::string file = std::filesystem::path(safetensors).filename().string();
   std::string text = fmt::format(
       "\"\"\"The network of {}{}\n\n"
       "    model = load()       # with the weights of {}; model.train() before it trains on\n"
       "    outputs = model(x)   # x: {}\n\"\"\"\n"
-      "from collections import OrderedDict\nfrom pathlib import Path\n\nimport torch\nfrom torch import nn\n{}",
+      "from pathlib import Path\n\nimport torch\nfrom torch import nn\n{}",
       unquoted(model.checkpoint.path), kTorchModuleMark, unquoted(file), inputs_text(known, inputs),
-      of_sequences ? "from torch.nn import functional as F\n" : "");
-  text += network.classes();
+      classes.find("F.") == std::string::npos ? "" : "from torch.nn import functional as F\n");
+  text += classes;
+  if (!known.columns.empty()) {
+    text += "\n\nFEATURES = [\n";
+    for (const std::string& name : known.encoded_names()) text += fmt::format("    {},\n", quoted(name));
+    text += "]\n";
+  }
   text += fmt::format("\n\ndef build():\n    return {}\n", built);
   text += fmt::format("\n\ndef load(weights=Path(__file__).with_name({})):\n", quoted(file));
   text += "    from safetensors.torch import load_file\n\n    model, tensors = build(), load_file(weights)\n";
@@ -465,8 +500,9 @@ std::string torch_module_of(const TrainedModel& model, const std::string& safete
   }
   text += "    model.load_state_dict(tensors)\n";
   if (!network.tied().empty()) {
-    text += fmt::format("    {}.weight = {}.weight\n", TorchNetwork::attribute(network.tied()),
-                        TorchNetwork::attribute(network.embedding()));
+    text += fmt::format(
+        "    modules = dict(model.named_modules())\n    modules[\"{}\"].weight = modules[\"{}\"].weight\n",
+        network.tied(), network.embedding());
   }
   return text + "    return model.eval()\n";
 }

@@ -35,10 +35,6 @@ FeatureWriter::FeatureWriter(const GroupSchema& group, const Normalization& norm
   by_feature_ = given > 1 && given != channels;
   mean_ = spread(normalization.mean, by_feature_ ? features : channels, 0);
   factor_ = spread(normalization.scale, by_feature_ ? features : channels, 1);
-  for (std::size_t i = 0; i < mean_.size(); ++i) {
-    a_.push_back(scale_ * factor_[i]);
-    b_.push_back((offset_ - mean_[i]) * factor_[i]);
-  }
   values_.resize(features);
   moved_.resize(features);
 }
@@ -58,12 +54,11 @@ StoredFeatures FeatureWriter::describe(const std::byte* rows, std::uint64_t firs
 }
 
 void FeatureWriter::write(const std::byte* stored, float* out) const {
-  if (by_feature_) return convert(storage_, stored, a_.size(), a_.data(), b_.data(), out);
   const auto plane = static_cast<std::size_t>(shape_.height * shape_.width);
-  if (plane == 1) return convert(storage_, stored, a_.size(), a_.data(), b_.data(), out);
-  for (std::size_t channel = 0; channel < a_.size(); ++channel) {
-    convert(storage_, stored + channel * plane * size_of(storage_), plane, a_[channel], b_[channel],
-            out + channel * plane);
+  const auto how = [&](std::size_t i) { return Normaliser{scale_, offset_, &mean_[i], &factor_[i]}; };
+  if (by_feature_ || plane == 1) return normalise(storage_, stored, mean_.size(), how(0), 1, out);
+  for (std::size_t channel = 0; channel < mean_.size(); ++channel) {
+    normalise(storage_, stored + channel * plane * size_of(storage_), plane, how(channel), 0, out + channel * plane);
   }
 }
 
@@ -113,10 +108,16 @@ void convert(Storage storage, const std::byte* stored, std::size_t count, float 
   });
 }
 
-void convert(Storage storage, const std::byte* stored, std::size_t count, const float* a, const float* b,
-             float* values) {
+void normalise(Storage storage, const std::byte* stored, std::size_t count, const Normaliser& how, std::size_t step,
+               float* values) {
+  const auto [scale, offset, means, factors] = how;
   with_stored(storage, stored, [=](const auto* x) {
-    for (std::size_t i = 0; i < count; ++i) values[i] = a[i] * to_float(x[i]) + b[i];
+    if (step == 0) {
+      const float mean = *means, factor = *factors;
+      for (std::size_t i = 0; i < count; ++i) values[i] = (scale * to_float(x[i]) + offset - mean) * factor;
+    } else {
+      for (std::size_t i = 0; i < count; ++i) values[i] = (scale * to_float(x[i]) + offset - means[i]) * factors[i];
+    }
   });
 }
 

@@ -16,7 +16,7 @@ namespace unisono::data {
 void check_fits(const Normalization& normalization, const GroupSchema& group);
 
 /// Converts stored features into the features that a model sees:
-///   y[f] = (scale · stored[f] + offset − mean[f]) · factor[f] = a[f] · stored[f] + b[f]
+///   y[f] = (scale · stored[f] + offset − mean[f]) · factor[f]
 /// where mean and factor are one number in all, one per channel, or one per feature.
 class FeatureWriter {
  public:
@@ -43,15 +43,18 @@ class FeatureWriter {
   float scale_, offset_;
   bool by_feature_;
   std::vector<float> mean_, factor_;   ///< by channel, or by feature
-  std::vector<float> a_, b_;           ///< likewise
   std::vector<float> values_, moved_;  ///< [C, H, W], workspace
 };
 
-/// Converts a finite binary16 number to float, exactly. The exponent's bias is 15, a float's is 127: hence the factor
-/// 2¹¹².
+/// Converts a finite binary16 number to float, exactly. The exponent's bias is 15, a float's is 127. Denormal ones
+/// are m 2⁻²⁴: with the exponent of 2⁻¹⁴ they become 2⁻¹⁴ + m 2⁻²⁴, which is no denormal float, as the conversion of
+/// their bits would be (FlushDenormals).
 inline float to_float(hdf5::Half half) {
   const std::uint32_t magnitude = (half.bits & 0x7FFFU) << 13, sign = (half.bits & 0x8000U) << 16;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F) | sign);
+  const bool is_denormal = (half.bits & 0x7C00U) == 0;
+  const std::uint32_t bias = is_denormal ? 113U << 23 : 112U << 23;
+  const float value = std::bit_cast<float>(magnitude + bias) - (is_denormal ? 0x1p-14F : 0.0F);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) | sign);
 }
 /// Likewise of any binary16 number: infinite ones and NaN stay infinite and NaN.
 inline float to_any_float(hdf5::Half half) {
@@ -79,8 +82,14 @@ void with_stored(Storage storage, const std::byte* stored, Act act) {
 /// values[i] = a · stored[i] + b
 void convert(Storage storage, const std::byte* stored, std::size_t count, float a, float b, float* values);
 
-/// values[i] = a[i] · stored[i] + b[i]
-void convert(Storage storage, const std::byte* stored, std::size_t count, const float* a, const float* b,
-             float* values);
+/// Values that are normalised: (scale · stored + offset − mean) · factor.
+struct Normaliser {
+  float scale, offset;
+  const float *mean, *factor;  ///< for each value, or for all
+};
+/// values[i] = (scale · stored[i] + offset − mean[i]) · factor[i]. The mean is subtracted first: of numbers that are
+/// large beside their deviation, most digits cancel. \param step 1: mean and factor are those of each value; 0: of all
+void normalise(Storage storage, const std::byte* stored, std::size_t count, const Normaliser& how, std::size_t step,
+               float* values);
 
 }  // namespace unisono::data

@@ -27,11 +27,12 @@ struct Normaliser {
   float scale, offset;
 };
 
-/// a · stored + b with rounded a and b, each operation on its own: as the CPU does it.
-__device__ float normalised(const Normaliser& how, float stored, unsigned i) {
-  const float a = __fmul_rn(how.scale, how.factor[i]);
-  const float b = __fmul_rn(__fsub_rn(how.offset, how.mean[i]), how.factor[i]);
-  return __fadd_rn(__fmul_rn(a, stored), b);
+/// Each operation on its own: as the CPU does it.
+__device__ float value_of(const Normaliser& how, float stored) {
+  return __fadd_rn(__fmul_rn(how.scale, stored), how.offset);
+}
+__device__ float normalised(const Normaliser& how, float value, unsigned i) {
+  return __fmul_rn(__fsub_rn(value, how.mean[i]), how.factor[i]);
 }
 
 /// \param row where the example's stored values are
@@ -47,10 +48,10 @@ __device__ float moved(const Normaliser& how, const Shape& shape, const Movement
   if (inside) {
     const unsigned from =
         channel * pixels + static_cast<unsigned>(from_y) * shape.width + static_cast<unsigned>(from_x);
-    value = __fadd_rn(__fmul_rn(how.scale, number(row[from])), how.offset);
+    value = value_of(how, number(row[from]));
   }
   const unsigned i = how.by_element ? channel * pixels + pixel : channel;
-  return __fmul_rn(__fsub_rn(value, how.mean[i]), how.factor[i]);
+  return normalised(how, value, i);
 }
 
 /// Each block computes one example.
@@ -63,7 +64,7 @@ __global__ void load_rows_of(Shape shape, const Normaliser* staged, const Stored
   T* const out = x + std::uint64_t{blockIdx.x} * size;
   for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
     const unsigned channel = i % shape.channels, pixel = i / shape.channels, at = channel * pixels + pixel;
-    const float value = movements == nullptr ? normalised(how, number(row[at]), how.by_element ? at : channel)
+    const float value = movements == nullptr ? normalised(how, value_of(how, number(row[at])), how.by_element ? at : channel)
                                              : moved(how, shape, (*movements)[blockIdx.x], row, channel, pixel);
     out[i] = rounded_to<T>(value);
   }

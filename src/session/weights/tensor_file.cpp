@@ -97,6 +97,17 @@ std::vector<float> numbers_of(const Block& block, const Box& box, View canonical
   return packed;
 }
 
+/// \throws DataError for running variances below 0
+void require_variances(const Block& block, const TensorRows& tensor, const data::StoredTensors& stored,
+                       View canonical) {
+  const bool are_variances = block.role == Role::statistic && block.name.ends_with(".variance");
+  if (!are_variances || std::ranges::none_of(canonical, [](float number) { return number < 0; })) return;
+  const data::StoredTensor& there = stored.at(tensor.tensor);
+  throw DataError(fmt::format("{}: tensor '{}' holds running variances, but some are below 0; correct them, or name "
+                              "another file",
+                              there.file, there.name));
+}
+
 /// Reads block by block what this rank holds of a vector.
 void read_held(const data::StoredTensors& stored, const TensorFit& fit, const StoredVector& vector) {
   std::vector<Shard> shards = vector.holding->shards();
@@ -109,6 +120,7 @@ void read_held(const data::StoredTensors& stored, const TensorFit& fit, const St
     if (i == 0 || shards[i - 1].block != number) {
       canonical.resize(static_cast<std::size_t>(block.size()));
       read_block(stored, block, fit.names.blocks[number], canonical);
+      require_variances(block, fit.names.blocks[number].front(), stored, canonical);
     }
     unpack(shards[i].place, numbers_of(block, shards[i].box, canonical), vector.values);
   }

@@ -57,19 +57,29 @@ bool has_any(const TensorNames& names, const data::StoredTensors& stored) {
           : "in PyTorch with the endings weight and bias for those of norms, too"));
 }
 
-/// The names get the prefix that all tensors have where PyTorch's module was wrapped, by DistributedDataParallel or
-/// torch.compile.
+/// The prefix that all tensors have where PyTorch's module was wrapped, by DistributedDataParallel, torch.compile or
+/// both; empty: there is none.
+std::string common_prefix(const data::StoredTensors& stored) {
+  std::string prefix;
+  for (bool grows = !stored.empty(); grows;) {
+    grows = false;
+    for (const char* wrapper : {"module.", "_orig_mod."}) {
+      const auto has_it = [&](const auto& tensor) { return tensor.first.starts_with(prefix + wrapper); };
+      if (!std::ranges::all_of(stored, has_it)) continue;
+      prefix += wrapper;
+      grows = true;
+    }
+  }
+  return prefix;
+}
+
 void add_prefix(TensorNames& names, const data::StoredTensors& stored) {
-  for (const std::string prefix : {"module.", "_orig_mod."}) {
-    const bool has_all =
-        std::ranges::all_of(stored, [&](const auto& tensor) { return tensor.first.starts_with(prefix); });
-    if (!has_all) continue;
-    for (std::vector<TensorRows>& tensors : names.blocks) {
-      for (TensorRows& rows : tensors) rows.tensor.insert(0, prefix);
-    }
-    for (std::string* name : {&names.embedding, &names.head}) {
-      if (!name->empty()) name->insert(0, prefix);
-    }
+  const std::string prefix = common_prefix(stored);
+  for (std::vector<TensorRows>& tensors : names.blocks) {
+    for (TensorRows& rows : tensors) rows.tensor.insert(0, prefix);
+  }
+  for (std::string* name : {&names.embedding, &names.head}) {
+    if (!name->empty()) name->insert(0, prefix);
   }
 }
 
@@ -79,7 +89,7 @@ std::ptrdiff_t fitting(const TensorNames& names, const data::StoredTensors& stor
   for (const std::vector<TensorRows>& tensors : names.blocks) {
     count += std::ranges::count_if(tensors, [&](const TensorRows& rows) {
       const auto there = stored.find(rows.tensor);
-      return there != stored.end() && trimmed(there->second.shape) == trimmed(rows.shape);
+      return there != stored.end() && has_shape(there->second.shape, rows.shape);
     });
   }
   return count;
@@ -127,21 +137,27 @@ class Fitter {
   /// An unembedding of its own starts from the embedding where the file's model has tied weights. Where this model has,
   /// an unembedding in the file must be the same as the embedding.
   void find_head() {
-    const TensorNames& names = fit_.names;
-    if (names.kind == NameKind::unisono || names.head.empty()) return;
+    TensorNames& names = fit_.names;
+    if (names.head.empty()) return;
     const bool there = stored_.contains(names.head);
+    if (names.tied && there && !stored_.contains(names.embedding)) return rename(names.embedding, names.head);
+    if (names.kind == NameKind::unisono) return;
     if (names.tied && there && stored_.contains(names.embedding)) {
       fit_.compares_head = true;
       used_.insert(names.head);
     }
     if (names.tied || there) return;
-    for (std::vector<TensorRows>& tensors : fit_.names.blocks) {
-      for (TensorRows& rows : tensors) {
-        if (rows.tensor == names.head) rows.tensor = names.embedding;
-      }
-    }
+    rename(names.head, names.embedding);
     fit_.notes.push_back(
         fmt::format("the file has no {}, so the unembedding starts from {}", names.head, names.embedding));
+  }
+  /// What would be read from one tensor is read from another one. Of tied weights, PyTorch's save_model keeps one.
+  void rename(const std::string& from, const std::string& to) {
+    for (std::vector<TensorRows>& tensors : fit_.names.blocks) {
+      for (TensorRows& rows : tensors) {
+        if (rows.tensor == from) rows.tensor = to;
+      }
+    }
   }
 
   void add_block(const Block& block, const std::vector<TensorRows>& tensors) {

@@ -248,6 +248,8 @@ TensorNames own_names(const models::Model& model) {
     if (row.kind.starts_with("embedding")) names.embedding = row.name + ".weight";
     if (row.kind.starts_with("unembedding")) names.head = row.name + ".weight";
   }
+  const std::vector<Block>& blocks = model.layout().blocks();
+  names.tied = !names.head.empty() && std::ranges::find(blocks, names.head, &Block::name) == blocks.end();
   return names;
 }
 
@@ -294,10 +296,8 @@ std::optional<TensorNames> pytorch_names(const models::Model& model) {
   const auto shapes = pytorch_shapes(model.staged()->operations());
   TensorNames names = own_names(model);
   names.kind = NameKind::pytorch;
-  const std::vector<Block>& blocks = model.layout().blocks();
-  names.tied = !names.head.empty() && std::ranges::find(blocks, names.head, &Block::name) == blocks.end();
   for (std::size_t i = 0; i < names.blocks.size(); ++i) {
-    const std::string& block = blocks[i].name;
+    const std::string& block = model.layout().blocks()[i].name;
     for (TensorRows& rows : names.blocks[i]) {
       rows.tensor = with_ending(block, {{".gamma", ".weight"}, {".beta", ".bias"}});
       if (const auto other = shapes.find(block); other != shapes.end()) rows.shape = other->second;
