@@ -76,8 +76,11 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
       "replica", config.replica.recompute != parallel::Recompute::blocks || config.model.kind == "network",
       fmt::format("recompute = \"blocks\" is for networks, but model.kind = \"{}\": remove it", config.model.kind));
   visitor.require("replica", !config.needs_placement() || config.train.accumulate == 1,
-                  "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
-                  "stages as a whole: use train.micro_batches instead");
+                  config.train.batch_size < 0
+                      ? "train.accumulate cannot be combined with train.batch_size = \"largest\": use "
+                        "train.micro_batches instead"
+                      : "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through "
+                        "all stages as a whole: use train.micro_batches instead");
 }
 
 }  // namespace

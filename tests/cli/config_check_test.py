@@ -87,6 +87,7 @@ class ConfigCheck(BinaryTest):
             ("needs sparse rows or a table", "linear.toml", "data.path=ratings.h5"),
             ("train.accumulate", "regression.toml", "data.path=ratings.h5", "train.accumulate=2"),
             ("train.micro_batches", "regression.toml", "data.path=ratings.h5", "train.micro_batches=2"),
+            ('train.batch_size = "largest": use', "config.toml", "train.batch_size=largest", "train.accumulate=2"),
             ("updated in place, example by example", "linear.toml", "strategy.kind=serial", "train.accumulate=2"),
             ("a step is a diagonal of the grid", "factorization.toml", "train.batch_size=7"),
             ('"stratified" and data.order = "strata" need ratings', "config.toml", "strategy.kind=stratified"),
