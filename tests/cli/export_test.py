@@ -40,12 +40,14 @@ class Graphs(BinaryTest):
             "normalization.scale"
         ]
         outputs = bare(features=features)
-        self.assertLessEqual(models.largest_difference(outputs["logits"], values["logits"]), models.TOLERANCE)
+        # A column has the name "logits".
+        self.assertEqual([name for name, _, _ in graph.outputs], ["probabilities", "logits_2"])
+        self.assertLessEqual(models.largest_difference(outputs["logits"], values["logits_2"]), models.TOLERANCE)
 
     def test_what_goes_with_the_graph_is_in_it(self):
         graph = self.graph_of("table")
         self.assertEqual(json.loads(graph.metadata["class_names"]), ["no", "yes"])
-        self.assertEqual([name for name, _, _ in graph.inputs], ["age", "colour", "width of it"])
+        self.assertEqual([name for name, _, _ in graph.inputs], ["age", "colour", "width of it", "logits"])
         self.assertEqual(int(graph.metadata["step"]), self.last_step("run"))
 
     def test_shorter_texts_are_batches_of_their_own(self):
@@ -114,11 +116,11 @@ class Modules(BinaryTest):
         length = struct.unpack("<Q", data[:8])[0]
         header = json.loads(data[8 : 8 + length])
         header.pop("__metadata__")
-        for prefix in ("module.", "_orig_mod."):
+        for prefix in ("module.", "_orig_mod.", "module._orig_mod."):
             renamed = json.dumps({prefix + name: one for name, one in header.items()}).encode()
             (self.folder / "w.safetensors").write_bytes(struct.pack("<Q", len(renamed)) + renamed + data[8 + length :])
             words = settings("train.initialise_from=w.safetensors")
-            result = self.succeed("train", "config.toml", "--output", prefix.strip("."), *words)
+            result = self.succeed("train", "config.toml", "--output", f"run of {prefix}", *words)
             self.assertRegex(result.err + result.out, r"initialised from w\.safetensors \(names of PyTorch\): 13 of 15")
 
 
@@ -146,6 +148,18 @@ class Refusals(BinaryTest):
         self.assertIn(r'with_name("w\"eights.x")', text)
         result = self.unisono("export", 'a"""\\ b', "--format", "safetensors", "--output", "x.py")
         self.assertIn("call the weights x.safetensors", messages(result)[0])
+        result = self.unisono("export", 'a"""\\ b', "--output", "torch.safetensors")
+        self.assertIn("would be torch.py, which would hide the package", messages(result)[0])
+
+    def test_names_that_pytorch_has_itself_are_refused(self):
+        models.prepare(self.folder, "rows", self.succeed)
+        config = (self.folder / "config.toml").read_text()
+        self.write("config.toml", config.replace('kind = "scale"', 'kind = "scale", name = "training"'))
+        self.succeed("train", "config.toml", "--output", "named")
+        result = self.unisono("export", "named", "--output", "w.safetensors")
+        self.assertEqual(result.code, 2)
+        self.assertIn("the layer 'training' cannot be written as a module of PyTorch", messages(result)[0])
+        self.assertFalse((self.folder / "w.safetensors").exists() or (self.folder / "w.py").exists())
 
     def test_exports_replace_exports(self):
         models.prepare(self.folder, "rows", self.succeed)

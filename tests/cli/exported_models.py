@@ -40,14 +40,16 @@ def network(*layers, loss="softmax_cross_entropy", **options):
     return config(f'loss = "{loss}"\nlayers = [\n  {listed} ]', **options)
 
 
-def write_set(path, features, **columns):
-    """The same kind of examples for training and testing. columns: labels or targets, of all examples."""
+def write_set(path, features, stored=None, **columns):
+    """The same kind of examples for training and testing. stored: the scale and offset of what is stored. columns:
+    labels or targets, of all examples."""
+    if features.dtype == numpy.uint8:
+        stored = {"scale": 1 / 128, "offset": -1}
     with h5py.File(path, "w") as file:
         for split, part in (("train", slice(EXAMPLES, None)), ("test", slice(EXAMPLES))):
             for name, values in {"features": features, **columns}.items():
                 file[f"{split}/{name}"] = values[part]
-            if features.dtype == numpy.uint8:
-                file[f"{split}/features"].attrs.update(scale=1 / 128, offset=-1)
+            file[f"{split}/features"].attrs.update(stored or {})
 
 
 def images(folder):
@@ -67,6 +69,12 @@ def rows(folder):
     values = draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
     sums = values @ draw.normal(0, 1, (6, 3)).astype(numpy.float32)
     write_set(folder / "set.h5", values, labels=(sums - sums.mean(0)).argmax(1))
+
+
+def stored_rows(folder):
+    draw = numpy.random.default_rng(2)
+    values = draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
+    write_set(folder / "set.h5", values, {"scale": 0.5, "offset": 3}, labels=(values[:, 0] > 3).astype(numpy.int64))
 
 
 def two_classes(folder):
@@ -108,20 +116,26 @@ def texts(folder):
 
 
 def table_lines(count, seed, levels=("red", "green", "blue", "")):
+    """Numbers of the column `logits` are large beside their deviation."""
     draw = random.Random(seed)
     for _ in range(count):
         age = "" if draw.random() < 0.1 else f"{draw.gauss(40, 12):.1f}"
-        yield f"{age},{draw.choice(levels)},{draw.random():.3f},{draw.choice(('yes', 'no'))}"
+        large = f"{draw.gauss(100000, 3):.2f}"
+        yield f"{age},{draw.choice(levels)},{draw.random():.3f},{large},{draw.choice(('yes', 'no'))}"
 
 
 def table(folder):
-    header = "age,colour,width of it,answer"
-    lines = [header, *table_lines(2 * EXAMPLES, 5), "33,rare,0.5,yes"]
+    header = "age,colour,width of it,logits,answer"
+    lines = [header, *table_lines(2 * EXAMPLES, 5), "33,rare,0.5,100000,yes"]
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
     new = [header, *table_lines(EXAMPLES, 6, ("red", "green", "blue", "never seen", ""))]
     (folder / "new.csv").write_text("\n".join(new) + "\n")
     words = ("--label", "answer", "--missing", "median", "--unknown", "other", "--minimum-frequency", "3")
     return ("csv", "table.csv", *words, "--test-fraction", "0.3", "--output", "set.h5")
+
+
+def scaled_sparse(folder):
+    return (*sparse(folder), "--scale", "standard")
 
 
 def sparse(folder):
@@ -196,12 +210,30 @@ MODELS = {
             data=EACH,
         ),
     ),
+    "names": (
+        images,
+        network(
+            'kind = "convolution", channels = 4, kernel = 3, name = "bytes"',
+            'kind = "relu", name = "flat_dense1"',
+            'kind = "residual", layers = [{ kind = "convolution", channels = 4, kernel = 1, name = "shortcut" }, '
+            '{ kind = "tanh", name = "forward" }]',
+            'kind = "relu", name = "append"',
+            'kind = "dense", units = 4',
+        ),
+    ),
+    "stored": (stored_rows, network('kind = "dense", units = 2', data=EACH)),
     "one-output": (two_classes, network('kind = "dense", units = 1', loss="sigmoid_cross_entropy", data=EACH)),
     "several-labels": (answers, network('kind = "dense", units = 3', loss="sigmoid_cross_entropy", data=EACH)),
     "scores": (rows, network('kind = "dense", units = 3', loss="multiclass_hinge", data=EACH)),
     "values": (
         numbers,
-        network('kind = "dense", units = 5', 'kind = "tanh"', 'kind = "dense", units = 2', loss="mean_squared_error"),
+        network(
+            'kind = "dense", units = 5',
+            'kind = "tanh"',
+            'kind = "swiglu", units = 4',
+            'kind = "dense", units = 2',
+            loss="mean_squared_error",
+        ),
     ),
     "table": (table, network('kind = "dense", units = 8', 'kind = "relu"', 'kind = "dense", units = 2')),
     "gpt": (
@@ -251,6 +283,7 @@ MODELS = {
         ),
     ),
     "logistic": (sparse, config('kind = "linear"', optimizer="sgd", rate=0.1)),
+    "scaled-sparse": (scaled_sparse, config('kind = "linear"', optimizer="sgd", rate=0.1)),
     "margins": (two_classes, config('kind = "linear"\nloss = "hinge"', data=EACH, optimizer="sgd", rate=0.1)),
     "softmax": (images, config('kind = "linear"', data=PIXELS, optimizer="sgd", rate=0.01)),
     "least-squares": (
@@ -287,7 +320,7 @@ def inputs_of(folder, name):
             return windows_of(file["validation/tokens"][:].astype(numpy.int64), CONTEXT)
         if name in ("texts", "last-tokens"):
             return [{"tokens": padded(file["test"], CONTEXT)}]
-        if name == "logistic":
+        if name in ("logistic", "scaled-sparse"):
             return [{"features": dense_rows(file["test/features"], 30)}]
         if name == "table":
             return [columns_of(folder / "new.csv")]
@@ -332,6 +365,7 @@ def columns_of(path):
         "age": numbers_of(table_of["age"]),
         "colour": numpy.array(table_of["colour"], dtype=object)[:, None],
         "width of it": numbers_of(table_of["width of it"]),
+        "logits": numbers_of(table_of["logits"]),
     }
 
 

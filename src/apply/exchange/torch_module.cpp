@@ -244,10 +244,11 @@ class TorchNetwork {
 
   /// Adds a module to those in another one. \throws ConfigError where there is one of this name
   void insert(Module& outer, Module module) const {
-    if (std::ranges::find(outer.inner, module.name, &Module::name) != outer.inner.end()) {
+    const bool is_taken = std::ranges::find(outer.inner, module.name, &Module::name) != outer.inner.end();
+    if (is_taken || module.name == "training") {  // which each module of PyTorch sets itself
       throw ConfigError(
-          fmt::format("the layer '{}' cannot be written as a module of PyTorch, since another module of the network "
-                      "has its name; rename it, or write the parameters alone with --names unisono",
+          fmt::format("the layer '{}' cannot be written as a module of PyTorch, since something else in PyTorch "
+                      "has this name; rename it, or write the parameters alone with --names unisono",
                       step_->name));
     }
     outer.inner.push_back(std::move(module));
@@ -442,9 +443,8 @@ std::string inputs_text(const data::Preprocessing& preprocessing, const models::
   if (shape.height * shape.width > 1) {
     return fmt::format("{} [N, {}, {}, {}]", type, shape.channels, shape.height, shape.width);
   }
-  return fmt::format(
-      "{} [N, {}]{}", type, shape.size(),
-      preprocessing.columns.empty() ? "" : ", as FEATURES lists them");
+  return fmt::format("{} [N, {}]{}", type, shape.size(),
+                     preprocessing.columns.empty() ? "" : ", as FEATURES lists them");
 }
 
 /// The shape that a normalisation has, beside the batch: "(3, 1, 1)".
@@ -500,9 +500,9 @@ std::string torch_module_of(const TrainedModel& model, const std::string& safete
   }
   text += "    model.load_state_dict(tensors)\n";
   if (!network.tied().empty()) {
-    text += fmt::format(
-        "    modules = dict(model.named_modules())\n    modules[\"{}\"].weight = modules[\"{}\"].weight\n",
-        network.tied(), network.embedding());
+    text +=
+        fmt::format("    modules = dict(model.named_modules())\n    modules[\"{}\"].weight = modules[\"{}\"].weight\n",
+                    network.tied(), network.embedding());
   }
   return text + "    return model.eval()\n";
 }

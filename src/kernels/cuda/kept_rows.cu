@@ -64,8 +64,9 @@ __global__ void load_rows_of(Shape shape, const Normaliser* staged, const Stored
   T* const out = x + std::uint64_t{blockIdx.x} * size;
   for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
     const unsigned channel = i % shape.channels, pixel = i / shape.channels, at = channel * pixels + pixel;
-    const float value = movements == nullptr ? normalised(how, value_of(how, number(row[at])), how.by_element ? at : channel)
-                                             : moved(how, shape, (*movements)[blockIdx.x], row, channel, pixel);
+    const float value = movements == nullptr
+                            ? normalised(how, value_of(how, number(row[at])), how.by_element ? at : channel)
+                            : moved(how, shape, (*movements)[blockIdx.x], row, channel, pixel);
     out[i] = rounded_to<T>(value);
   }
 }

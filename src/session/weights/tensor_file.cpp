@@ -103,9 +103,10 @@ void require_variances(const Block& block, const TensorRows& tensor, const data:
   const bool are_variances = block.role == Role::statistic && block.name.ends_with(".variance");
   if (!are_variances || std::ranges::none_of(canonical, [](float number) { return number < 0; })) return;
   const data::StoredTensor& there = stored.at(tensor.tensor);
-  throw DataError(fmt::format("{}: tensor '{}' holds running variances, but some are below 0; correct them, or name "
-                              "another file",
-                              there.file, there.name));
+  throw DataError(
+      fmt::format("{}: tensor '{}' holds running variances, but some are below 0; correct them, or name "
+                  "another file",
+                  there.file, there.name));
 }
 
 /// Reads block by block what this rank holds of a vector.
