@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
 
 namespace unisono::planning {

@@ -1,5 +1,5 @@
 """The page for readers who come from PyTorch: its commands and programs run, one after the other, and its table names
-keys that exist. Where PyTorch or onnxruntime are not installed, only the commands are run that need no result of theirs.
+keys that exist. Where PyTorch or onnxruntime are not installed, only the commands run that need no result of theirs.
 
 UNISONO=build/release/bin/unisono UNISONO_SOURCE=. python3 tests/docs/from_pytorch_test.py
 """
