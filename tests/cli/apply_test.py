@@ -65,7 +65,7 @@ class Applying(BinaryTest):
                 self.assertEqual(len(messages(result)), 1, result)
                 self.assertIn(f"weights.{format}: is no checkpoint: ", messages(result)[0])
                 self.assertIn("from the folder of its run, or one of its checkpoints/*.h5", messages(result)[0])
-                self.assertIn("files of 'unisono export' hold parameters alone", messages(result)[0])
+                self.assertIn(f"--set train.initialise_from=weights.{format}' makes a run of it", messages(result)[0])
                 self.assertNotIn("name another checkpoint", messages(result)[0])
         result = self.unisono("evaluate", "digits.h5")
         self.assertEqual(result.code, 4, result)

@@ -88,14 +88,28 @@ void mutate(Bytes& bytes, RandomStream& random) {
   }
 }
 
-constexpr int kOtherwise = 2;  // of Outcome
+// Exit codes. A sanitizer ends a process with 1.
+constexpr int kRead = 40, kRefused = 41, kOtherwise = 42;
+
+// The address sanitizer needs more address space than kMemory. Only clang has __has_feature.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
+void limit_memory() {
+  const rlimit memory{kMemory, kMemory};
+  if (!kSanitized) setrlimit(RLIMIT_AS, &memory);
+}
 
 [[noreturn]] void use_and_exit(const Use& use, const std::string& path, const Seed& seed) {
-  const rlimit memory{kMemory, kMemory};
-  setrlimit(RLIMIT_AS, &memory);
+  limit_memory();
   alarm(kSeconds);
   try {
-    _exit(static_cast<int>(use(path, seed)));
+    _exit(use(path, seed) == Outcome::read ? kRead : kRefused);
   } catch (const std::exception& error) {
     std::printf("%s: %s\n", path.c_str(), error.what());
     _exit(kOtherwise);
@@ -111,10 +125,8 @@ struct Tally {
       return false;
     }
     const int code = WEXITSTATUS(status);
-    ++(code == static_cast<int>(Outcome::read)      ? read
-       : code == static_cast<int>(Outcome::refused) ? refused
-                                                    : other_errors);
-    return code < kOtherwise;
+    ++(code == kRead ? read : code == kRefused ? refused : other_errors);
+    return code == kRead || code == kRefused;
   }
 };
 

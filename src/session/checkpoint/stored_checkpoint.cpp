@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint_header.hpp"
 #include "checkpoint/checkpoint_store.hpp"
 #include "unisono/data/hdf5.hpp"
+#include "unisono/data/tensors.hpp"
 #include "unisono/records/run_folder.hpp"
 
 namespace unisono::session {
@@ -82,11 +83,14 @@ std::string other_kind_of(const std::string& path) {
 void require_checkpoint_file(const std::string& path) {
   const std::string kind = other_kind_of(path);
   if (kind.empty()) return;
-  throw CheckpointError(
-      fmt::format("{}: is no checkpoint: {}. A model is applied from the folder of its run, or one of its "
-                  "checkpoints/*.h5; files of 'unisono export' hold parameters alone, for other programs, without the "
-                  "config and the preprocessing",
-                  path, kind));
+  throw CheckpointError(fmt::format(
+      "{}: is no checkpoint: {}. A model is applied from the folder of its run, or one of its checkpoints/*.h5{}", path,
+      kind,
+      data::names_tensor_file(path)
+          ? fmt::format("; a file of weights lacks the config and the preprocessing, and 'unisono train CONFIG --set "
+                        "train.epochs=0 --set train.initialise_from={}' makes a run of it",
+                        path)
+          : ""));
 }
 
 }  // namespace
