@@ -49,7 +49,8 @@ def write_exports():
 
         run("train", "config.toml", "--output", "run")
         for kind, ending in (("npz", "npz"), ("hdf5", "h5"), ("safetensors", "safetensors")):
-            run("export", "run", "--format", kind, "--output", f"export.{ending}")
+            names = ("--names", "unisono") if kind == "safetensors" else ()
+            run("export", "run", "--format", kind, "--output", f"export.{ending}", *names)
             (folder / f"export.{ending}").write_bytes((place / f"export.{ending}").read_bytes())
 
 
