@@ -345,7 +345,7 @@ class WeightsOut(SafetensorsTest):
 
     def test_other_models_have_their_own_names(self):
         self.train("run", "--set", "train.epochs=1")
-        found = self.exported("run")[0]
+        found = self.exported("run", "--names", "unisono")[0]
         own = self.vectors("run")
         for name, array in found.items():
             group = "statistics" if name.endswith((".mean", ".variance")) else "parameters"
@@ -368,7 +368,7 @@ class WeightsOut(SafetensorsTest):
         cases = (
             (("--output", "x.bin"), "--format is missing"),
             (("--output", "x.npz", "--format", "npz", "--names", "unisono"), "--names: only --format safetensors"),
-            (("--output", "x.safetensors", "--table", "words"), "--table: --format hdf5, npz and safetensors"),
+            (("--output", "x.safetensors", "--table", "words"), "--table: --format hdf5, npz, safetensors and onnx"),
         )
         for words, message in cases:
             result = self.unisono("export", "run", *words)
