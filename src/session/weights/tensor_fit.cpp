@@ -270,12 +270,15 @@ ModelFit fit_model(const models::Model& model, const data::StoredTensors& stored
   RenamedTensors renamed = rename_tensors(stored, rules, path);
   ModelFit fit;
   fit.in_order = weights.initialise_by == settings::InitialiseBy::order;
-  fit.unused = std::move(renamed.left_out);
+  const auto add_unused = [&](const std::string& name) {
+    if (!is_constant(name)) fit.unused.push_back(name);
+  };
+  std::ranges::for_each(renamed.left_out, add_unused);
   std::vector<std::string> notes;
   if (fit.in_order) {
     OrderedTensors ordered = tensors_in_order(model, renamed.tensors, path);
     fit.tensors = std::move(ordered.tensors);
-    fit.unused.insert(fit.unused.end(), ordered.left_out.begin(), ordered.left_out.end());
+    std::ranges::for_each(ordered.left_out, add_unused);
     notes = std::move(ordered.notes);
   } else {
     fit.tensors = std::move(renamed.tensors);
