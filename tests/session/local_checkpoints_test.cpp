@@ -196,7 +196,7 @@ TEST_CASE("a resumed run takes over what a killed one has left on a local disk a
           60, node == 0 ? 0 : 1);
       CHECK(disks.in_folder() == Names{"best.h5", "step-000000040.h5", "step-000000050.h5"});
       CHECK(disks.local().empty());
-      CHECK_THAT(disks.log(), Contains("checkpoints up to step 50 are in ") && Contains("they are copied"));
+      CHECK_THAT(disks.log(), Contains("checkpoints up to step 50 are in ") && Contains("are copied"));
     }
   }
 }
