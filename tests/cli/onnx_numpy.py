@@ -6,47 +6,19 @@ import math
 import struct
 
 import numpy as np
+from protobuf import fields
 
 TYPES = {1: np.float32, 2: np.uint8, 7: np.int64, 8: np.object_, 9: np.bool_}
 
 
-def fields(data):
-    """The fields of a message of Protocol Buffers: (number, value), where bytes are lists, texts or messages."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value, shift = 0, 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        key = varint()
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            value = varint()
-            yield number, value - (1 << 64) if value >> 63 else value
-        elif kind == 5:
-            yield number, struct.unpack("<f", data[at : at + 4])[0]
-            at += 4
-        elif kind == 2:
-            length = varint()
-            assert at + length <= len(data), "a field ends behind its message"
-            yield number, data[at : at + length]
-            at += length
-        else:
-            raise AssertionError(f"wire type {kind}")
+def signed(number):
+    return number - (1 << 64) if number >> 63 else number
 
 
 def listed(data):
     table = {}
     for number, value in fields(data):
-        table.setdefault(number, []).append(value)
+        table.setdefault(number, []).append(signed(value) if isinstance(value, int) else value)
     return table
 
 
@@ -55,7 +27,7 @@ def attribute(data):
     kind = entry[20][0]
     name = entry[1][0].decode()
     if kind == 1:
-        return name, entry[2][0]
+        return name, struct.unpack("<f", entry[2][0])[0]
     if kind == 2:
         return name, entry[3][0]
     if kind == 3:

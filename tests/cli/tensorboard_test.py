@@ -12,6 +12,7 @@ import unittest
 
 import numpy
 from harness import BinaryTest, settings
+from protobuf import fields
 
 TENSORBOARD = os.environ.get("UNISONO_TENSORBOARD", sys.executable)
 READ = """
@@ -47,31 +48,6 @@ def records(data):
         assert sum_of_length == checksum(data[:8]) and sum == checksum(content)
         yield content
         data = data[16 + length :]
-
-
-def fields(message):
-    """(number, value) of each field of a protobuf message."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        number = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            number |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return number
-
-    while at < len(message):
-        key = varint()
-        if key & 7 == 0:
-            yield key >> 3, varint()
-            continue
-        size = {1: 8, 5: 4}.get(key & 7) or varint()
-        yield key >> 3, message[at : at + size]
-        at += size
 
 
 def scalars(data):
