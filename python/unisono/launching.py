@@ -107,43 +107,30 @@ def _start(
     resume: bool,
     overwrite: bool,
 ) -> Launched:
-    scratch = tempfile.TemporaryDirectory(prefix="unisono-")
-    try:
-        return _start_in(scratch, what, config, ranks, output, changes, resume, overwrite)
-    except BaseException:
-        scratch.cleanup()
-        raise
-
-
-def _start_in(
-    scratch: "tempfile.TemporaryDirectory[str]",
-    what: str,
-    config: str | os.PathLike[str] | Config,
-    ranks: int,
-    output: str | os.PathLike[str] | None,
-    changes: Config,
-    resume: bool,
-    overwrite: bool,
-) -> Launched:
-    if resume:
-        if output is None:
-            raise ValueError("resume = True goes on with the run in the folder `output`, which is missing")
-        run = pathlib.Path(output)
-        words = [what, "--resume", str(run)]
-        for key, value in _keys(changes):
-            words += ["--change", f"{key}={value}"]
-    else:
-        settings = merge(read_config(config), changes)
-        name = settings.get("name", "run") + ("" if what == "train" else f"-{what}")
-        run = pathlib.Path(output or settings.get("output") or f"runs/{name}")
-        path = pathlib.Path(scratch.name) / _CONFIG
-        path.write_text(to_toml(settings))
-        words = [what, str(path), "--output", str(run)] + (["--overwrite"] if overwrite else [])
-    with (pathlib.Path(scratch.name) / _OUTPUT).open("wb") as file:
-        process = subprocess.Popen(
-            command(words, ranks), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    return Launched(process, run, scratch, ranks)
+    with contextlib.ExitStack() as undo:
+        scratch = tempfile.TemporaryDirectory(prefix="unisono-")
+        undo.callback(scratch.cleanup)
+        if resume:
+            if output is None:
+                raise ValueError("resume = True goes on with the run in the folder `output`, which is missing")
+            run = pathlib.Path(output)
+            words = [what, "--resume", str(run)]
+            for key, value in _keys(changes):
+                words += ["--change", f"{key}={value}"]
+        else:
+            settings = merge(read_config(config), changes)
+            name = settings.get("name", "run") + ("" if what == "train" else f"-{what}")
+            run = pathlib.Path(output or settings.get("output") or f"runs/{name}")
+            path = pathlib.Path(scratch.name) / _CONFIG
+            path.write_text(to_toml(settings))
+            words = [what, str(path), "--output", str(run)] + (["--overwrite"] if overwrite else [])
+        words = command(words, ranks)
+        with (pathlib.Path(scratch.name) / _OUTPUT).open("wb") as file:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        undo.pop_all()  # the folder goes with what is returned
+        return Launched(process, run, scratch, ranks)
 
 
 def launch(

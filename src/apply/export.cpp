@@ -206,9 +206,9 @@ std::string export_onnx(TrainedModel& model, const ExportOptions& options) {
   return fmt::format("the graph, with its tensors in {}.data,", options.output);
 }
 
-/// Writes every block of θ and of the running statistics under its name, in its canonical shape, and the features' mean
-/// and scale if the run normalised them. \return what was written, for the log \throws OutputError
-std::string export_parameters(TrainedModel& model, const ExportOptions& options) {
+/// Writes the model as a graph; or every block of θ and of the running statistics under its name, and the features'
+/// mean and scale if the run normalised them. \return what was written, for the log \throws ConfigError, OutputError
+std::string export_model(TrainedModel& model, const ExportOptions& options) {
   if (!options.table.empty()) {
     throw ConfigError(
         "--table: --format hdf5, npz, safetensors and onnx write the whole model; leave --table out, or choose another "
@@ -244,7 +244,7 @@ ExportOptions settled(ExportOptions options) {
   return options;
 }
 
-bool writes_parameters(const std::string& format) {
+bool writes_model(const std::string& format) {
   return format == "hdf5" || format == "npz" || format == "safetensors" || format == "onnx";
 }
 
@@ -276,8 +276,8 @@ void export_vectors(const ExportOptions& given, Log& log) {
   const ExportOptions options = settled(given);
   const auto alone = comm::make_self_communicator();
   TrainedModel model(*alone, options.model, log, TrainedModel::With::nothing);
-  if (writes_parameters(options.format)) {
-    const std::string written = export_parameters(model, options);
+  if (writes_model(options.format)) {
+    const std::string written = export_model(model, options);
     log.info(fmt::format("{}: {} of {}", options.output, written, model.checkpoint.path));
     return;
   }

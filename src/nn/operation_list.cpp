@@ -33,6 +33,12 @@ TensorForm output_form(const Operation& operation, TensorForm input) {
 
 }  // namespace
 
+std::vector<Index> OperationStep::element_shape() const {
+  const kernels::Extent& extent = out.extent;
+  if (form == TensorForm::image) return {extent.channels, extent.height, extent.width};
+  return {extent.size()};
+}
+
 TensorForm OperationList::form(int tensor) const {
   if (tensor > 0) return steps[static_cast<std::size_t>(tensor) - 1].form;
   if (in.vocabulary > 0) return TensorForm::tokens;

@@ -64,34 +64,34 @@ def pictures_of(folder, shape, classes=10):
     write_set(folder / "set.h5", draw.integers(0, 256, (2 * EXAMPLES, *shape), dtype=numpy.uint8), labels=labels)
 
 
-def rows(folder):
+def drawn_rows():
     draw = numpy.random.default_rng(2)
-    values = draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
+    return draw, draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
+
+
+def rows(folder):
+    draw, values = drawn_rows()
     sums = values @ draw.normal(0, 1, (6, 3)).astype(numpy.float32)
     write_set(folder / "set.h5", values, labels=(sums - sums.mean(0)).argmax(1))
 
 
 def stored_rows(folder):
-    draw = numpy.random.default_rng(2)
-    values = draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
+    _, values = drawn_rows()
     write_set(folder / "set.h5", values, {"scale": 0.5, "offset": 3}, labels=(values[:, 0] > 3).astype(numpy.int64))
 
 
 def two_classes(folder):
-    draw = numpy.random.default_rng(2)
-    values = draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
+    _, values = drawn_rows()
     write_set(folder / "set.h5", values, labels=(values[:, 0] > 3).astype(numpy.int64))
 
 
 def numbers(folder):
-    draw = numpy.random.default_rng(2)
-    values = draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
+    draw, values = drawn_rows()
     write_set(folder / "set.h5", values, targets=values[:, :2] * 3 + draw.normal(0, 1, (2 * EXAMPLES, 2)))
 
 
 def answers(folder):
-    draw = numpy.random.default_rng(2)
-    values = draw.normal(3, 2, (2 * EXAMPLES, 6)).astype(numpy.float32)
+    _, values = drawn_rows()
     write_set(folder / "set.h5", values, targets=(values[:, :3] > 3).astype(numpy.float32))
 
 

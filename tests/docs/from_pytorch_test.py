@@ -9,7 +9,6 @@ import importlib.util
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -45,9 +44,7 @@ class Page(unittest.TestCase):
             self.assertTrue(pathlib.Path("lenet.onnx").exists() and pathlib.Path("lenet.py").exists())
             if missing:
                 self.skipTest(f"its programs were left out, since these are not installed: {', '.join(missing)}")
-            said = subprocess.run(
-                [pages_test.UNISONO, "evaluate", "runs/lenet", "--json"], capture_output=True, text=True, check=True
-            ).stdout
+            said = pages_test.run(pages_test.UNISONO, "evaluate", "runs/lenet", "--json").stdout
             own = float(re.search(r'"accuracy": ?([0-9.]+)', said)[1])
         accuracies = [float(number) for number in re.findall(r"^accuracy ([0-9.]+)$", printed, re.MULTILINE)]
         self.assertEqual(len(accuracies), 2)

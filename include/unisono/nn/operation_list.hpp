@@ -26,6 +26,9 @@ struct OperationStep {
   Shape out;                                ///< of an example's outputs
   TensorForm input_form = TensorForm::row;  ///< how the operation takes its input; its second one as `form` says
   TensorForm form = TensorForm::row;        ///< of the outputs
+
+  /// The shape of an example's outputs in this form, or of a row of a sequence: [C, H, W] or [C].
+  std::vector<Index> element_shape() const;
 };
 
 /// The operations of a network in the order in which they run, each by itself: nothing is fused.

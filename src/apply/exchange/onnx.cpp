@@ -76,11 +76,10 @@ class Outputs {
 };
 
 std::vector<OnnxDimension> shape_of(const nn::OperationStep& last) {
-  const kernels::Extent& extent = last.out.extent;
-  const std::string examples = "examples";
-  if (last.form == nn::TensorForm::sequence) return {examples, "length", extent.size()};
-  if (last.form == nn::TensorForm::row) return {examples, extent.size()};
-  return {examples, extent.channels, extent.height, extent.width};
+  std::vector<OnnxDimension> shape = {"examples"};
+  if (last.form == nn::TensorForm::sequence) shape.emplace_back("length");
+  for (const Index n : last.element_shape()) shape.emplace_back(n);
+  return shape;
 }
 
 void add_metadata(OnnxGraph& graph, const TrainedModel& model) {

@@ -73,11 +73,7 @@ std::string normalised(OnnxGraph& graph, const data::Normalization& normalizatio
                        const std::string& x) {
   if (normalization.scale.empty()) return x;
   graph.enter("normalization");
-  const auto count = static_cast<Index>(normalization.scale.size());
-  const bool is_image = features.height * features.width > 1;
-  std::vector<Index> shape = {count};
-  if (is_image && count == features.channels) shape = {count, 1, 1};
-  if (is_image && count == features.size()) shape = {features.channels, features.height, features.width};
+  const std::vector<Index> shape = normalization_shape(normalization, features);
   const std::string centred =
       normalization.mean.empty()
           ? x
@@ -86,6 +82,14 @@ std::string normalised(OnnxGraph& graph, const data::Normalization& normalizatio
 }
 
 }  // namespace
+
+std::vector<Index> normalization_shape(const data::Normalization& normalization, const data::FeatureShape& features) {
+  const auto count = static_cast<Index>(normalization.scale.size());
+  const bool is_image = features.height * features.width > 1;
+  if (is_image && count == features.size()) return {features.channels, features.height, features.width};
+  if (is_image && count == features.channels) return {count, 1, 1};
+  return {count};
+}
 
 std::string add_inputs(OnnxGraph& graph, const data::Preprocessing& preprocessing, const models::ModelInputs& inputs,
                        bool raw) {

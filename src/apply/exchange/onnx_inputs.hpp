@@ -1,12 +1,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "exchange/onnx_graph.hpp"
 #include "unisono/data/preprocessing.hpp"
 #include "unisono/models/factory.hpp"
 
 namespace unisono::apply {
+
+/// The shape of a normalisation, beside the examples: [C, 1, 1] of the channels of images, [C, H, W] of their values,
+/// or [n].
+std::vector<Index> normalization_shape(const data::Normalization& normalization, const data::FeatureShape& features);
 
 /// Adds the inputs of a graph and what becomes of them before the model: images that are bytes, columns of a table with
 /// its missing values and levels, the normalisation.

@@ -139,17 +139,10 @@ class OnnxNetwork {
                 {{"epsilon", static_cast<float>(norm.epsilon)}});
   }
 
-  /// The shape of a value for each element of an example, or of a row of a sequence.
-  std::vector<Index> element_shape() const {
-    const kernels::Extent& extent = step_->out.extent;
-    if (step_->form == nn::TensorForm::image) return {extent.channels, extent.height, extent.width};
-    return {extent.size()};
-  }
-
   std::string write(const nn::LayerNormOperation& norm) {
     const auto epsilon = static_cast<float>(norm.spec.epsilon);
     if (!norm.spec.of_pixels) {
-      const std::vector<Index> shape = element_shape();
+      const std::vector<Index> shape = step_->element_shape();
       return node("LayerNormalization", {x_, parameter(norm.gamma, shape), parameter(norm.beta, shape)},
                   {{"axis", -std::ssize(shape)}, {"epsilon", epsilon}});
     }
@@ -162,7 +155,7 @@ class OnnxNetwork {
   }
 
   std::string write(const nn::RmsNormOperation& norm) {
-    const std::vector<Index> shape = element_shape();
+    const std::vector<Index> shape = step_->element_shape();
     Ints axes;
     for (std::int64_t axis = -std::ssize(shape); axis < 0; ++axis) axes.push_back(axis);
     const std::string mean = node("ReduceMean", {node("Mul", {x_, x_})}, {{"axes", axes}});

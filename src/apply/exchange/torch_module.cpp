@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exchange/onnx_inputs.hpp"
 #include "model/new_file.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/models/staged.hpp"
@@ -188,6 +189,11 @@ std::string pair_unless(const char* name, Index height, Index width, Index other
   return unless(name, pair_text(height, width), pair_text(otherwise, otherwise));
 }
 
+/// "(3, 1, 1)", or "3".
+std::string shape_text(const std::vector<Index>& shape) {
+  return shape.size() == 1 ? fmt::format("{}", shape.front()) : fmt::format("({})", fmt::join(shape, ", "));
+}
+
 /// A module and those inside it.
 struct Module {
   std::string name;
@@ -327,12 +333,8 @@ class TorchNetwork {
                     step_->out.extent.channels, unless("eps", norm.epsilon, 1e-5),
                     unless("momentum", norm.momentum, 0.1)));
   }
-  /// The shape of an example, or of a row of a sequence.
-  std::string element_shape() const {
-    const kernels::Extent& extent = step_->out.extent;
-    if (step_->form != nn::TensorForm::image) return fmt::format("{}", extent.size());
-    return fmt::format("({}, {}, {})", extent.channels, extent.height, extent.width);
-  }
+  /// "(16, 8, 8)", or "64" of a row.
+  std::string element_shape() const { return shape_text(step_->element_shape()); }
   void add(const nn::LayerNormOperation& norm) {
     const std::string epsilon = unless("eps", norm.spec.epsilon, 1e-5);
     if (norm.spec.of_pixels) {
@@ -447,14 +449,6 @@ std::string inputs_text(const data::Preprocessing& preprocessing, const models::
                      preprocessing.columns.empty() ? "" : ", as FEATURES lists them");
 }
 
-/// The shape that a normalisation has, beside the batch: "(3, 1, 1)".
-std::string normalization_shape(const data::Normalization& normalization, const data::FeatureShape& shape) {
-  const auto count = static_cast<Index>(normalization.mean.size());
-  if (shape.height * shape.width > 1 && count == shape.channels) return fmt::format("{}, 1, 1", count);
-  if (count == shape.size()) return fmt::format("{}, {}, {}", shape.channels, shape.height, shape.width);
-  return fmt::format("{}", count);
-}
-
 }  // namespace
 
 std::string torch_module_of(const TrainedModel& model, const std::string& safetensors) {
@@ -465,11 +459,9 @@ std::string torch_module_of(const TrainedModel& model, const std::string& safete
   if (known.columns.empty() && (known.bytes || known.scale != 1 || known.offset != 0)) {
     network.add_input("stored values", "Stored", fmt::format("{}, {}", known.scale, known.offset));
   }
-  const bool is_image = inputs.features.height * inputs.features.width > 1;
-  if (!known.normalization.mean.empty()) {
+  if (!known.normalization.scale.empty()) {
     network.add_input("normalization", "Normalization",
-                      is_image ? normalization_shape(known.normalization, inputs.features)
-                               : fmt::format("{}", known.normalization.mean.size()));
+                      fmt::format("{}", fmt::join(normalization_shape(known.normalization, inputs.features), ", ")));
   }
   network.add_steps();
   const std::string built = network.text(), classes = network.classes();

@@ -261,7 +261,7 @@ std::map<std::string, std::string> require_trainable(const trials::StudyPlan& pl
   std::map<std::string, std::string> sets;
   for (const trials::Variant& variant : plan.variants) {
     try {
-      sets[variant.identity] = fmt::format("{:016x}", data::inspect_dataset(variant.config.data).identity);
+      sets[variant.identity] = identity_text(data::inspect_dataset(variant.config.data).identity);
       session::check(variant.config, {.ranks = variant.ranks, .in_older_job = in_older_job});
       if (!variant.config.train.trains())
         throw ConfigError("train.epochs = 0: the runs of a study must train; set it to 1 or more");
@@ -434,11 +434,8 @@ void Study::require_same_data(const records::Journal& journal) const {
     if (entry.value("event", "") != "plan") continue;
     for (const nlohmann::json& training : entry.at("trainings")) {
       const auto now = sets_.find(training.value("identity", ""));
-      if (now == sets_.end() || training.value("data", now->second) == now->second) continue;
-      throw DataError(fmt::format(
-          "{}: was begun on different data from {}: go on with the same set, or begin anew in another folder "
-          "(--output DIR)",
-          plan_.folder, plan_.variants.front().config.data.path));
+      if (now == sets_.end()) continue;
+      jobs::require_same_data(plan_.folder, training, plan_.variants.front().config.data.path, now->second);
     }
   }
 }

@@ -282,7 +282,7 @@ void ConfigTrials::begin(records::Journal& journal) {
   journal.append({{"job", kind_}, {"config", identity()}, {"folds", folds()}, {"data", data_identity()}});
 }
 
-std::string ConfigTrials::data_identity() const { return fmt::format("{:016x}", set_.info().identity); }
+std::string ConfigTrials::data_identity() const { return identity_text(set_.info().identity); }
 
 void ConfigTrials::require_same_job(const records::Journal& journal) const {
   const bool is_empty = journal.entries().empty();
@@ -299,12 +299,7 @@ void ConfigTrials::require_same_job(const records::Journal& journal) const {
     throw CheckpointError(
         fmt::format("{}: holds a {}, not a {}; choose another folder (--output DIR)", folder_, kind, kind_));
   }
-  if (first.value("data", data_identity()) != data_identity()) {
-    throw DataError(
-        fmt::format("{}: was begun on different data from {}: go on with the same set, or begin anew in "
-                    "another folder (--output DIR)",
-                    folder_, planned_.config.data.path));
-  }
+  require_same_data(folder_, first, planned_.config.data.path, data_identity());
   std::vector<std::string> changed = settings::changed_keys(first.at("config").get<std::string>(), identity());
   std::erase_if(changed, [free = free_keys()](const std::string& key) {
     return std::ranges::find(free, key) != free.end() || std::ranges::find(kAlwaysFree, key) != kAlwaysFree.end() ||

@@ -262,6 +262,17 @@ void warn_if_crowded(session::Job& job, std::int64_t threads, std::string_view k
                                 threads, count_of(cores, "core")));
 }
 
+std::string identity_text(std::uint64_t identity) { return fmt::format("{:016x}", identity); }
+
+void require_same_data(const std::string& folder, const nlohmann::json& entry, const std::string& path,
+                       const std::string& identity) {
+  if (entry.value("data", identity) == identity) return;
+  throw DataError(
+      fmt::format("{}: was begun on different data from {}: go on with the same set, or begin anew in another folder "
+                  "(--output DIR)",
+                  folder, path));
+}
+
 void make_trial_runs(session::Job& job, TrialJob& trials, Dispatcher* dispatcher) {
   comm::Communicator& ranks = job.ranks();
   const SlotShape shape = trials.shape();

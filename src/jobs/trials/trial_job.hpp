@@ -34,6 +34,13 @@ SlotShape slot_shape(const session::Job& job, std::int64_t ranks, std::int64_t t
 /// Warns where the threads of one training are more than a rank's share of the cores. \param key of the config
 void warn_if_crowded(session::Job& job, std::int64_t threads, std::string_view key);
 
+/// A set's identity, as journals hold it under "data".
+std::string identity_text(std::uint64_t identity);
+/// \param folder of the job \param entry of its journal, from which earlier versions left out "data" \param path of the
+/// set, whose identity is `identity` now \throws DataError where the entry is about other data
+void require_same_data(const std::string& folder, const nlohmann::json& entry, const std::string& path,
+                       const std::string& identity);
+
 /// Makes all trainings that rank 0 hands out, on all ranks of the job, and returns when it hands out no more.
 /// Collective over the job. \param dispatcher rank 0's; null elsewhere
 void make_trial_runs(session::Job& job, TrialJob& trials, Dispatcher* dispatcher);

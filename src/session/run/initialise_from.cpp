@@ -16,6 +16,7 @@
 #include "unisono/session/run_state.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "weights/tensor_file.hpp"
+#include "weights/tensor_order.hpp"
 #include "weights/tensor_rules.hpp"
 #include "weights/tensor_table.hpp"
 
@@ -23,12 +24,6 @@ namespace unisono::session {
 namespace {
 
 std::string layer_of(const std::string& block) { return block.substr(0, block.rfind('.')); }
-
-/// "10 × 500", without trailing ones (height and width).
-std::string shape_text(std::vector<Index> shape) {
-  while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
-  return fmt::format("{}", fmt::join(shape, " × "));
-}
 
 void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -188,9 +183,9 @@ Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there)
     if (std::exchange(last, name) == name) continue;  // a layer is named once, by its first block
     const auto stored = there.find(block.name);
     fitting.begin.push_back(stored == there.end() ? fmt::format("{}: {} in this model, not in the checkpoint", name,
-                                                                shape_text(block.shape))
+                                                                extent_text(block.shape))
                                                   : fmt::format("{}: {} in the checkpoint, {} in this model", name,
-                                                                shape_text(stored->second), shape_text(block.shape)));
+                                                                extent_text(stored->second), extent_text(block.shape)));
   }
   for (const auto& [name, shape] : there) {
     if (!own.contains(name)) add_once(fitting.foreign, layer_of(name));

@@ -275,15 +275,14 @@ std::string with_ending(const std::string& block,
 std::map<std::string, std::vector<Index>> pytorch_shapes(const nn::OperationList& operations) {
   std::map<std::string, std::vector<Index>> shapes;
   for (const nn::OperationStep& step : operations.steps) {
-    const kernels::Extent& out = step.out.extent;
     if (const auto* dense = std::get_if<nn::DenseOperation>(&step.operation)) {
       shapes[dense->weight] = {dense->spec.units, dense->spec.in.size()};
     } else if (step.input_form == nn::TensorForm::image) {
       continue;
     } else if (const auto* norm = std::get_if<nn::LayerNormOperation>(&step.operation)) {
-      shapes[norm->gamma] = shapes[norm->beta] = {out.size()};
+      shapes[norm->gamma] = shapes[norm->beta] = step.element_shape();
     } else if (const auto* rms = std::get_if<nn::RmsNormOperation>(&step.operation)) {
-      shapes[rms->gamma] = {out.size()};
+      shapes[rms->gamma] = step.element_shape();
     }
   }
   return shapes;
