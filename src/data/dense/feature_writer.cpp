@@ -110,7 +110,8 @@ void convert(Storage storage, const std::byte* stored, std::size_t count, float 
 
 void normalise(Storage storage, const std::byte* stored, std::size_t count, const Normaliser& how, std::size_t step,
                float* values) {
-  const auto [scale, offset, means, factors] = how;
+  const float scale = how.scale, offset = how.offset;
+  const float *means = how.mean, *factors = how.factor;
   with_stored(storage, stored, [=](const auto* x) {
     if (step == 0) {
       const float mean = *means, factor = *factors;
