@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
+#include "unisono/optim/schedule.hpp"
 
 namespace unisono::strategies {
 
