@@ -13,12 +13,12 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv.pop()).resolve()
 SOURCE = pathlib.Path(sys.argv.pop()).resolve()
-START = {  # what a shell reads first
-    "Environment Modules": pathlib.Path("/usr/share/modules/init/bash"),
-    "Lmod": pathlib.Path("/usr/share/lmod/lmod/init/bash"),
-}
+# What a shell reads first: of Environment Modules, of Lmod.
+STARTS = [pathlib.Path("/usr/share/modules/init/bash"), pathlib.Path("/usr/share/lmod/lmod/init/bash")]
+INSTALLED = [start for start in STARTS if start.exists()]
 
 
+@unittest.skipUnless(INSTALLED, "neither Environment Modules nor Lmod is installed")
 class Module(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -33,11 +33,9 @@ class Module(unittest.TestCase):
         assert found == 1, text
         (cls.modules / "unisono" / "0.1.0").write_text(text, encoding="utf-8")
 
-    def printed(self, tool, *commands):
+    def printed(self, start, *commands):
         """What a fresh shell prints after it has loaded the module."""
-        if not START[tool].exists():
-            self.skipTest(f"{tool} is not installed")
-        script = [f". {START[tool]}", f"module use {self.modules}", "module load unisono/0.1.0", *commands]
+        script = [f". {start}", f"module use {self.modules}", "module load unisono/0.1.0", *commands]
         env = {"PATH": "/usr/bin:/bin", "HOME": str(self.prefix)}
         done = subprocess.run(
             ["bash", "-c", "\n".join(script)], capture_output=True, text=True, check=False, env=env, timeout=60
@@ -45,9 +43,9 @@ class Module(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.split()
 
-    def check_load_and_unload(self, tool):
+    def check_load_and_unload(self, start):
         shown = self.printed(
-            tool,
+            start,
             "unisono --prefix && command -v unisono-launch && echo $UNISONO $UNISONO_SHARE",
             "module unload unisono",
             "command -v unisono || true",
@@ -58,24 +56,18 @@ class Module(unittest.TestCase):
         self.assertEqual(shown, [*map(str, wanted), "PATH=/usr/bin:/bin", "UNISONO="])
         self.assertTrue((share / "train.sbatch").exists())
 
-    def test_environment_modules_load_and_unload_it(self):
-        self.check_load_and_unload("Environment Modules")
+    def test_it_is_loaded_and_unloaded(self):
+        for start in INSTALLED:
+            with self.subTest(start):
+                self.check_load_and_unload(start)
 
-    def test_lmod_loads_and_unloads_it(self):
-        self.check_load_and_unload("Lmod")
-
-    def check_manual_pages(self, tool):
+    @unittest.skipUnless(shutil.which("man"), "man is not installed")
+    def test_its_manual_page_is_shown_beside_all_others(self):
         before = subprocess.run(["man", "-w", "man"], capture_output=True, text=True, check=False).stdout.split()
-        pages = self.printed(tool, "man -w unisono", "man -w man || true")
-        self.assertEqual(pages, [str(self.prefix / "share/man/man1/unisono.1.gz"), *before])
-
-    @unittest.skipUnless(shutil.which("man"), "man is not installed")
-    def test_environment_modules_show_its_manual_page_beside_all_others(self):
-        self.check_manual_pages("Environment Modules")
-
-    @unittest.skipUnless(shutil.which("man"), "man is not installed")
-    def test_lmod_shows_its_manual_page_beside_all_others(self):
-        self.check_manual_pages("Lmod")
+        for start in INSTALLED:
+            with self.subTest(start):
+                pages = self.printed(start, "man -w unisono", "man -w man || true")
+                self.assertEqual(pages, [str(self.prefix / "share/man/man1/unisono.1.gz"), *before])
 
 
 if __name__ == "__main__":
