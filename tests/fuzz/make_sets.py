@@ -78,3 +78,5 @@ with h5py.File(folder / "h5py-tokens-packed.h5", "w") as file:
     file.create_dataset("train/tokens", data=rng.integers(0, 257, 90), chunks=(16,), compression="gzip")
     file.create_group("tokenizer").attrs["kind"] = "bytes"
     file["tokenizer"].attrs["end_of_text"] = 1
+with h5py.File(folder / "h5py-user-block.h5", "w", userblock_size=1024) as file:  # addresses count from its end
+    write_text(file, words)

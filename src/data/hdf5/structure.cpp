@@ -74,9 +74,10 @@ void Walk::run() {
   const auto version = number_at(front.data() + 8, 1);
   if (version > 1 || number_at(front.data() + 13, 1) != 8 || number_at(front.data() + 14, 1) != 8) return;
   const std::byte* const addresses = front.data() + 24 + (version == 1 ? 4 : 0);
-  base_ = number_at(addresses, 8);
-  if (base_ > bytes_) fail("the superblock", at);
-  if (number_at(addresses + 16, 8) > bytes_ - base_) return;  // the expected end: the library reports a truncated file
+  // All addresses count from the superblock, whatever base address it names. So does the end, but it includes the base.
+  base_ = at;
+  const std::uint64_t end = number_at(addresses + 16, 8) - number_at(addresses, 8) + base_;
+  if (end > bytes_) return;  // the library reports a truncated file
   look_at_entry(addresses + 32);
   while (!tasks_.empty()) {
     const Task task = tasks_.back();
