@@ -238,6 +238,8 @@ class GradientNorm(BinaryTest):
         "data.shuffle=false",
     )
 
+    AT_OWN_PACE = ("elastic_averaging", "gradient_sharing", "gossip_async", "parameter_server")
+
     def norm(self, ranks, *keys):
         self.train("run", "--overwrite", *settings(*self.ONE_STEP, *keys), ranks=ranks)
         (line,) = [line for line in self.metrics("run") if line["event"] == "train"]
@@ -247,11 +249,26 @@ class GradientNorm(BinaryTest):
         batch, own = self.norm(0), self.norm(2, "strategy.kind=averaging")
         self.assertAlmostEqual(self.norm(2), batch, places=6)
         self.assertGreater(abs(own / batch - 1), 0.01)  # of other examples
-        for kind in ("gossip", "elastic_averaging", "gradient_sharing"):
-            self.assertAlmostEqual(self.norm(2, f"strategy.kind={kind}"), own, places=6)
+        self.assertAlmostEqual(self.norm(2, "strategy.kind=gossip"), own, places=6)
+        for kind in self.AT_OWN_PACE:  # rank 0 makes none of the steps, one, or several with the same parameters
+            norm = self.norm(2, f"strategy.kind={kind}", "optimizer.learning_rate=1e-30")
+            if self.summary("run")["worker_steps"][0] == 0:
+                self.assertIsNone(norm, kind)
+            else:
+                self.assertAlmostEqual(norm, own, places=6, msg=kind)
         share = self.norm(2, "strategy.kind=parameter_server", "strategy.consistency=synchronous")
         self.assertAlmostEqual(share, own / 2, places=6)
         self.assertIsNone(self.norm(2, "strategy.kind=hogwild"))
+
+    def test_there_is_none_where_rank_0_made_no_step(self):
+        # Rank 0 writes the report before it asks for its next step. Meanwhile the other may make both of the two steps.
+        each_step = ("strategy.kind=gradient_sharing", "train.batch_size=2", "train.report_every_steps=1")
+        self.train("run", *settings(*self.ONE_STEP, *each_step), ranks=2)
+        lines = [line for line in self.metrics("run") if line["event"] == "train"]
+        steps = self.summary("run")["worker_steps"]
+        norms = [line["gradient_norm"] for line in lines if "gradient_norm" in line]
+        self.assertTrue(steps[0] / 2 <= len(norms) <= min(steps[0], len(lines)), (steps, len(norms)))
+        self.assertTrue(all(norm > 0 for norm in norms))
 
 
 if __name__ == "__main__":

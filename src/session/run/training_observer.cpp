@@ -63,6 +63,7 @@ TrainingObserver::TrainingObserver(ObserverContext context)
       divergence_(context_.plan.config.train.divergence, context_.steps_per_epoch, header_.divergence),
       selection_(context_.criteria, context_.plan.config.train.early_stopping, header_),
       first_step_(header_.step),
+      reported_worker_steps_(header_.worker_steps),
       since_start_(context_.clock),
       since_report_(context_.clock),
       reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
@@ -218,6 +219,7 @@ void TrainingObserver::report() {
   reported_seconds_ = training.seconds;
   write_report(sums, comm::mean_seconds(context_.parts.grid.all(), seconds, context_.parts.trains()));
   header_.reported_step = header_.step;
+  reported_worker_steps_ = header_.worker_steps;
   reported_examples_ = examples_;
   if (divergence_.has_diverged(header_.step)) {
     diverge(fmt::format(
@@ -261,6 +263,14 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds
   context_.records->metrics->write(line);
 }
 
+/// Whether this rank's worker made a step since the last report. Ranks at their own pace may leave all of them to
+/// others.
+bool TrainingObserver::made_a_step() const {
+  const std::vector<std::int64_t>&now = header_.worker_steps, &before = reported_worker_steps_;
+  if (now.empty()) return true;
+  return now.front() != (before.size() == now.size() ? before.front() : 0);
+}
+
 /// The norms of θ and, if a step has one gradient and not one of each thread, of g, for ranks that write them.
 /// Collective over a pipeline, and over all ranks where the optimizer is sharded.
 nlohmann::ordered_json TrainingObserver::norms_now() const {
@@ -273,7 +283,7 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
     norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
     return norms;
   }
-  if (!traits_of(context_.plan.config.strategy).shares_model) {
+  if (!traits_of(context_.plan.config.strategy).shares_model && made_a_step()) {
     const double norm = context_.training.optimizer->last_gradient_norm();
     norms["gradient_norm"] =
         norm >= 0 ? norm : std::sqrt(parts.squared_gradient_norm(context_.training.gradient.view()));

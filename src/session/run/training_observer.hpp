@@ -131,6 +131,7 @@ class TrainingObserver final : public strategies::Observer {
   bool has_diverged() const { return !diverged_.empty(); }
   CounterSet counted_since_report();
   void write_report(const kernels::LossSums& sums, const Seconds& seconds);
+  bool made_a_step() const;
   nlohmann::ordered_json norms_now() const;
   void average_weights();
   std::function<bool()> ended_by_signal() const;
@@ -167,6 +168,7 @@ class TrainingObserver final : public strategies::Observer {
   StopWish stop_wish_ = StopWish::none;
   std::string diverged_;
   std::int64_t first_step_, written_step_ = -1, judged_step_ = -1, said_step_ = -1;
+  std::vector<std::int64_t> reported_worker_steps_;  ///< CheckpointHeader::worker_steps at the last report
   std::int64_t examples_ = 0, reported_examples_ = 0;
   Seconds reported_seconds_;
   CounterSet reported_counters_;  ///< of all ranks
