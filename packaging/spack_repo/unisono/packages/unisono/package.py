@@ -1,12 +1,13 @@
-# spack repo add packaging/spack, then spack install unisono
+# For Spack 1.0 or newer: spack repo add packaging/spack_repo/unisono
+from spack_repo.builtin.build_systems.cmake import CMakePackage
+
 from spack.package import *
 
 
 class Unisono(CMakePackage):
     """Trains machine-learning models in parallel on MPI ranks, and says what parallelism did to the result."""
 
-    # The sources lie three folders above; 'spack develop' or a source_path in dev mode builds them:
-    # spack dev-build --source-path . unisono@main
+    # There is nothing to download yet: spack dev-build --source-path . unisono@main, in the folder of the sources
     version("main")
 
     variant("cuda", default=False, description="kernels for NVIDIA GPUs")
