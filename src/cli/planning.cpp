@@ -98,6 +98,9 @@ void add_bench(Command app, Chosen& chosen) {
       .add_option("--batch-per-rank", arguments->options.batch_per_rank,
                   "examples per step on each rank (default: train.batch_size, divided among the ranks)")
       .between(1, 1 << 30);
+  command.add_flag("--layers", arguments->options.layers,
+                   "time each layer of a network, too, and compare it with the least time that its arithmetic or its "
+                   "memory takes on this CPU (roofline)");
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {

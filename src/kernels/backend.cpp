@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
@@ -24,6 +25,12 @@ std::array<double*, 5> floating(LossSums& sums) {
 }
 
 }  // namespace
+
+std::vector<MemoryLevel> ComputeDevice::measure_memory_levels() {
+  const double bandwidth = measure_bandwidth_bytes_per_second();
+  return {
+      {.name = "memory", .capacity = std::numeric_limits<double>::infinity(), .read = bandwidth, .write = bandwidth}};
+}
 
 float value_of(const GradientScale& scale, double squared_norm) {
   if (scale.clip_norm == 0) return scale.factor;

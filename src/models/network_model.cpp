@@ -96,7 +96,8 @@ nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool tra
           .seed = context_.seed,
           .row_numbers = row_numbers_,
           .lengths = batch.lengths,
-          .tensor = context_.tensor};
+          .tensor = context_.tensor,
+          .seconds = training ? layer_seconds_ : nullptr};
 }
 
 nn::LossTerms NetworkModel::loss_terms(const data::Batch& batch, float scale, kernels::LossSums& sums) const {

@@ -53,6 +53,7 @@ class NetworkModel final : public Model, public Staged {
   std::vector<Metric> metrics(const kernels::LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   std::vector<std::string> notes() const override;
+  void time_layers(nn::LayerSeconds* seconds) override { layer_seconds_ = seconds; }
   double flops_per_example() const override;
   Index workspace_bytes(Index batch) const override;
   Index inference_workspace_bytes(Index batch) const override;
@@ -86,6 +87,7 @@ class NetworkModel final : public Model, public Staged {
   std::vector<std::uint64_t> row_numbers_;                     ///< of the batch of the last pass of training
   Buffer tied_gradient_;   ///< nn::TiedWeights::gradient, where a sum is over several batches
   bool collects_ = false;  ///< whether it holds parts of a sum that is not complete
+  nn::LayerSeconds* layer_seconds_ = nullptr;
   Buffer memory_;
   Buffer moments_;  ///< batch statistics of the step's micro-batches, see gathers_moments; zero before the first one
 };

@@ -224,6 +224,8 @@ std::vector<NodeRange> residual_blocks_of(const Graph& graph) {
   return blocks;
 }
 
+int Network::nodes() const { return static_cast<int>(graph_->nodes.size()); }
+
 std::string Network::first_layer() const { return graph_->nodes.front().outer; }
 
 std::vector<CutPoint> Network::cut_points() const {

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "graph.hpp"
+#include "unisono/base/clock.hpp"
 
 namespace unisono::nn {
 namespace {
@@ -12,6 +13,22 @@ namespace {
 void begin(const Pass& pass) {
   if (!pass.parameters.empty()) pass.backend.begin_pass(pass.parameters);
 }
+
+/// Adds its lifetime to the seconds of a node, where they are measured.
+class NodeTimer {
+ public:
+  NodeTimer(std::vector<double>* seconds, int node) : seconds_(seconds), node_(static_cast<std::size_t>(node)) {}
+  ~NodeTimer() {
+    if (seconds_ != nullptr) (*seconds_)[node_] += watch_.seconds();
+  }
+  NodeTimer(const NodeTimer&) = delete;
+  NodeTimer& operator=(const NodeTimer&) = delete;
+
+ private:
+  std::vector<double>* seconds_;
+  std::size_t node_;
+  Stopwatch watch_;
+};
 
 /// A layer's part of the moments of a piece; empty where there are none.
 MutableView moments_of(const Node& node, Index first, MutableView moments) {
@@ -141,7 +158,10 @@ View Piece::forward(const Pass& pass, const Workspace& workspace) const {
 View Piece::run_forward(const Pass& pass, const Workspace& workspace) const {
   assert(workspace.plan.batch == pass.batch && (workspace.plan.kind != PassKind::inference) == pass.training);
   const ForwardSlots& slots = schedule(workspace.plan.kind).forward;
-  for (int i = 0; i < structure_->graph.nodes(); ++i) run_forward(i, pass, workspace, slots);
+  for (int i = 0; i < structure_->graph.nodes(); ++i) {
+    const NodeTimer timer(pass.seconds == nullptr ? nullptr : &pass.seconds->forward, i);
+    run_forward(i, pass, workspace, slots);
+  }
   return slot(workspace, slots.activation.back());
 }
 
@@ -204,8 +224,11 @@ void Piece::all_backward(const Pass& pass, const Workspace& workspace, const Gra
   Index final_from = parameters().last;  // g is final from here on
   for (int i = structure_->graph.nodes(); i-- > 0;) {
     const Node& node = structure_->graph.node(i);
-    if (half == Half::both) recompute(i, pass, workspace);
-    run_backward(i, pass, workspace, gradient, half);
+    {
+      const NodeTimer timer(pass.seconds == nullptr ? nullptr : &pass.seconds->backward, i);
+      if (half == Half::both) recompute(i, pass, workspace);
+      run_backward(i, pass, workspace, gradient, half);
+    }
     for (const FloatRange& frozen : node.frozen) pass.backend.clear(held(frozen));
     if (node.first == node.last) continue;
     if (ready) ready(node.first, final_from);

@@ -231,6 +231,41 @@ class Commands(BinaryTest):
         text = self.succeed("bench", "config.toml", "--steps", "5", "--features", "1x28x28", "--classes", "10").out
         self.assertIn("of the peak", text)
 
+    def test_bench_compares_each_layer_with_the_least_time_that_it_can_take(self):
+        words = ["bench", "config.toml", "--steps", "20", "--layers"]
+        figures = json.loads(self.succeed(*words, "--json").out)
+        layers = figures["layers"]
+        passes = [(one["layer"], one["pass"]) for one in layers["passes"]]
+        forward = ["convolution1", "batch_norm1", "dropout1", "dense1"]
+        expected = [(layer, "forward") for layer in forward] + [(layer, "backward") for layer in reversed(forward)]
+        self.assertEqual(passes, [*expected, ("update", "update")])
+        self.assertAlmostEqual(
+            sum(one["flops"] for one in layers["passes"]), figures["batch_size"] * figures["flops_per_example"], delta=1
+        )
+        for one in layers["passes"]:
+            self.assertGreater(one["seconds"], 0, one)
+            self.assertGreater(one["bytes"], 0, one)
+            least = one["flops"] / figures["peak_gflops_per_second"] / 1e9
+            self.assertGreaterEqual(one["floor_seconds"], (1 - 1e-9) * least)
+        self.assertAlmostEqual(layers["floor_seconds"], sum(one["floor_seconds"] for one in layers["passes"]))
+        levels = layers["memory"]
+        self.assertEqual(levels[-1]["level"], "memory")
+        self.assertNotIn("bytes", levels[-1])
+        self.assertTrue(all(a["bytes"] < b["bytes"] for a, b in zip(levels, levels[1:-1])), levels)
+        self.assertRegex(self.succeed(*words).out, r"\nconvolution1 +forward .*\n(.*\n)*step .* %\nGB/s ")
+
+    def test_bench_times_layers_where_it_can(self):
+        words = ["bench", "config.toml", "--steps", "5", "--layers"]
+        for ranks, setting, message in (
+            (2, "", "start it without mpirun"),
+            (0, "train.micro_batches=2", "train.micro_batches = 2"),
+            (0, "strategy.kind=hogwild", "several threads train at the same time"),
+        ):
+            result = self.unisono(*words, *(["--set", setting] if setting else []), ranks=ranks)
+            self.assertIn(result.code, (2, 5), result.err)
+            self.assertIn("bench --layers: ", result.err)
+            self.assertIn(message, result.err)
+
     def test_bench_of_a_pipeline_names_its_parts_and_its_bubble(self):
         words = ["bench", "config.toml", "--steps", "5", "--set", "train.micro_batches=8"]
         words += ["--set", "replica.stages=2", "--set", "replica.schedule=gpipe"]

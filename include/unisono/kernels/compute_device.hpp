@@ -12,6 +12,13 @@
 
 namespace unisono::kernels {
 
+/// A cache that the cores of a device have, or the memory behind all caches.
+struct MemoryLevel {
+  std::string name;            ///< "L1", "L2", "L3", "memory"
+  double capacity = 0;         ///< bytes, of all threads of the device together; of memory infinite
+  double read = 0, write = 0;  ///< bytes per second, of all threads together
+};
+
 /// A device that kernels run on: the cores of a CPU, or a GPU.
 ///
 /// Parameters, activations and all other arguments that are Views or spans of doubles live in `memory()`, which on the
@@ -33,6 +40,9 @@ class ComputeDevice {
   virtual double measure_peak_flops_per_second() = 0;
   /// Bytes per second of a triad over memory that no cache holds, measured now (0.2 s).
   virtual double measure_bandwidth_bytes_per_second() = 0;
+  /// The levels of memory from the nearest to the farthest, measured now (up to a second). A device that does not tell
+  /// them apart has one, with the bandwidth of the triad.
+  virtual std::vector<MemoryLevel> measure_memory_levels();
 
   /// Where θ, g, optimizer state and activations must live.
   virtual Allocator& memory() { return plain_allocator(); }

@@ -11,6 +11,10 @@
 #include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
 
+namespace unisono::nn {
+struct LayerSeconds;
+}
+
 namespace unisono::models {
 
 /// Told during the backward pass when g[first, last) is final. Ranges come from the end of the vector to its start,
@@ -214,6 +218,9 @@ class Model {
   virtual std::vector<LayerSummary> summary(Index batch) const = 0;
   /// Sentences for the log at the start of a run, e.g. whether batch statistics are global or local.
   virtual std::vector<std::string> notes() const { return {}; }
+  /// Adds each layer's seconds in training to these vectors, which have an element for each node of a network's graph;
+  /// null: no more. Models without layers do nothing.
+  virtual void time_layers(nn::LayerSeconds* /*seconds*/) {}
   virtual double flops_per_example() const = 0;  ///< flops of an example in training: forward and backward
   /// Bytes of activations, their gradients and scratch for a batch of this size on a rank, in training.
   virtual Index workspace_bytes(Index batch) const = 0;

@@ -46,6 +46,11 @@ struct TiedWeights {
   bool complete = true;                              ///< whether no later batch's gradient is added
 };
 
+/// The seconds that each node of a piece took, sums over passes. Kernels that a device runs later are not in them.
+struct LayerSeconds {
+  std::vector<double> forward, backward;  ///< [nodes]; `backward` with what is computed anew for it
+};
+
 /// The arguments of a forward or backward pass over one micro-batch, other than activations. Owns nothing.
 struct Pass {
   kernels::Backend& backend;
@@ -72,7 +77,8 @@ struct Pass {
   /// For layers with tied weights; null: W is one of the parameters, and the unembedding's part of its gradient goes
   /// into g before the embedding adds its own.
   const TiedWeights* tied = nullptr;
-  TensorGroup* tensor = nullptr;  ///< the ranks that share the layers' work; null: this rank does all of it
+  TensorGroup* tensor = nullptr;    ///< the ranks that share the layers' work; null: this rank does all of it
+  LayerSeconds* seconds = nullptr;  ///< to which each layer's time is added; null: nobody measures
 
   /// A block's part of `parameters`.
   View parameter(const Block& block) const { return parameters.subspan(begin(block, first_parameter), size(block)); }

@@ -174,6 +174,7 @@ class Network {
 
   /// The layers in order, and which tensors they connect.
   const Graph& graph() const { return *graph_; }
+  int nodes() const;  ///< how many layers run, after what was fused
 
   /// Piece::moments_size of the whole network.
   Index moments_size() const;

@@ -26,6 +26,7 @@ struct BenchOptions {
   std::int64_t steps = 0;              ///< steps to time; 0: as many as take about three seconds
   std::int64_t batch_per_rank = 0;     ///< examples of a rank in a step; 0: train.batch_size divided by the ranks
   std::optional<SyntheticShape> data;  ///< shapes of the data; empty: those of the config's set
+  bool layers = false;                 ///< time each layer, too, and compare it with the device's roofline
   bool json = false;
 };
 

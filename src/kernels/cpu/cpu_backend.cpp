@@ -6,8 +6,6 @@
 #include <cassert>
 #include <vector>
 
-#include "unisono/base/clock.hpp"
-
 namespace unisono::kernels {
 
 namespace cpu {
@@ -46,28 +44,6 @@ std::string cpu_instruction_set() { return cpu::loops_for(cpu::chosen_instructio
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr double kSeconds = 0.2;  ///< of each measurement
-constexpr int kRounds = 8;        ///< the best counts: other programs only ever slow a round down
-
-/// The best rate of rounds that each take about kSeconds / kRounds. \param round runs n units on all threads and
-/// returns how much work (flops, bytes) they were
-template <typename Round>
-double best_rate(const Round& round) {
-  Index units = 1;
-  for (Stopwatch watch; watch.seconds() < kSeconds / kRounds / 4; units *= 2) {
-    watch.restart();
-    round(units);
-    if (watch.seconds() >= kSeconds / kRounds / 4) break;
-  }
-  double best = 0;
-  for (int i = 0; i < kRounds; ++i) {
-    const Stopwatch watch;
-    const double amount = round(4 * units);
-    best = std::max(best, amount / watch.seconds());
-  }
-  return best;
-}
-
 constexpr Index kValuesAtOnce = 64;  ///< of each example, when a layout changes
 
 /// Calls work(example, first, size) for tiles of the pixels of each example.
@@ -81,36 +57,6 @@ void for_each_pixel_tile(int threads, const Extent& extent, Index batch, const W
 }
 
 }  // namespace
-
-double CpuBackend::measure_peak_flops_per_second() {
-  return best_rate([this](Index units) {
-    std::vector<double> flops(static_cast<std::size_t>(settings_.threads));
-    parallel_for(settings_.threads, settings_.threads, [&](Index thread) {
-      float sink = 0;
-      flops[static_cast<std::size_t>(thread)] = loops_.multiply_add(1000 * units, &sink);
-    });
-    double sum = 0;
-    for (double part : flops) sum += part;
-    return sum;
-  });
-}
-
-double CpuBackend::measure_bandwidth_bytes_per_second() {
-  constexpr Index kFloats = Index{1} << 23;  // of each vector a thread: 96 MiB in all, more than its share of a cache
-  const Index size = kFloats * settings_.threads;
-  Buffer a(size), b(size), c(size);
-  double best = 0;
-  const Stopwatch all;
-  for (int round = 0; round < 3 || all.seconds() < kSeconds; ++round) {  // whole vectors: a part could fit a cache
-    const Stopwatch watch;
-    parallel_for(settings_.threads, settings_.threads, [&](Index thread) {
-      const Index first = thread * kFloats;
-      loops_.triad(kFloats, a.data() + first, b.data() + first, c.data() + first);
-    });
-    best = std::max(best, static_cast<double>(size) * 3 * sizeof(float) / watch.seconds());
-  }
-  return best;
-}
 
 Index CpuBackend::activation_size(const Extent& extent, Index batch) const { return lanes(extent, batch).size(extent); }
 

@@ -101,6 +101,7 @@ class CpuBackend final : public Backend, public DecodeKernels {
   const Methods& methods() const { return settings_.methods; }
   double measure_peak_flops_per_second() override;
   double measure_bandwidth_bytes_per_second() override;
+  std::vector<MemoryLevel> measure_memory_levels() override;
 
   // Layouts
 

@@ -549,6 +549,10 @@ struct Loops {
   double (*multiply_add)(Count iterations, float* sink);
   /// a = b + 0.5 c
   void (*triad)(Count count, float* a, const float* b, const float* c);
+  /// Reads `count` floats, a multiple of 64. \param sum to which their sum is added, so that it is not optimised away
+  void (*load_all)(Count count, const float* from, float* sum);
+  /// Writes `count` floats, a multiple of 64, to an aligned place.
+  void (*store_all)(Count count, float value, bool past_caches, float* to);
 
   // algebra.cpp
   // -----------

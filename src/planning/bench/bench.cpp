@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "bench/layer_speeds.hpp"
 #include "bench/trial.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/file_pattern.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/models/staged.hpp"
 #include "unisono/parallel/counters.hpp"
 #include "unisono/parallel/step_terms.hpp"
 #include "unisono/planning/planning.hpp"
@@ -200,12 +202,20 @@ void bench(comm::Communicator& world, const settings::Config& given, const Bench
   const settings::Config& config = ranks.settled.config;
   BenchTrial trial(ranks, inputs, options.json ? silent : log);
   require_cores(world, trial.parts().placement);
+  if (options.layers) require_layers(config, trial, world.size());
   const BenchTiming warm_up = trial.warm_up();
   const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));
   const BenchTiming timing =
       trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
-  const auto result = report(config, trial, timing, measure_peak(world, *trial.parts().backend));
-  log.info(options.json ? records::json_line(result) : text_of(result, config, trial.parts(), timing));
+  const Peak peak = measure_peak(world, *trial.parts().backend);
+  auto result = report(config, trial, timing, peak);
+  std::string text = text_of(result, config, trial.parts(), timing);
+  if (options.layers) {
+    const LayerSpeeds speeds = time_layers(trial, config, timing.steps, peak.flops_per_second);
+    result["layers"] = to_json(speeds);
+    text += "\n\n" + table_of(speeds);
+  }
+  log.info(options.json ? records::json_line(result) : text);
 }
 
 namespace {
@@ -326,6 +336,17 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
           .counters = comm::combine(world_, training_.counters, Shown::in_summary),
           .device = device_steps(before, work_of(*parts_.backend), steps)};
 }
+
+BenchTrial::Layers BenchTrial::run_with_layers(std::int64_t steps) {
+  const auto nodes = static_cast<std::size_t>(parts_.model->staged()->network().nodes());
+  Layers layers{.timing = {}, .seconds = {std::vector<double>(nodes), std::vector<double>(nodes)}};
+  parts_.model->time_layers(&layers.seconds);
+  layers.timing = run(steps);
+  parts_.model->time_layers(nullptr);
+  return layers;
+}
+
+int BenchTrial::optimizer_states() const { return static_cast<int>(training_.optimizer->state().size()); }
 
 std::optional<DeviceWork> work_of(const kernels::Backend& backend) {
   const auto* const record = dynamic_cast<const kernels::DeviceRecord*>(&backend);

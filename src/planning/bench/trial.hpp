@@ -11,6 +11,7 @@
 #include "unisono/kernels/backend.hpp"
 #include "unisono/kernels/compute_device.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/nn/layer.hpp"
 #include "unisono/parallel/fault.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/model_parts.hpp"
@@ -59,6 +60,14 @@ class BenchTrial {
   /// Makes steps until libraries are loaded and, on a GPU, kernels are recorded. \return times of the last ones
   BenchTiming warm_up();
   BenchTiming run(std::int64_t steps);
+
+  struct Layers {
+    BenchTiming timing;
+    nn::LayerSeconds seconds;  ///< sums over the steps
+  };
+  /// Makes steps whose layers are timed. \pre the model is a network, on this rank as a whole
+  Layers run_with_layers(std::int64_t steps);
+  int optimizer_states() const;  ///< vectors as long as θ that the optimizer has
 
  private:
   comm::Communicator& world_;

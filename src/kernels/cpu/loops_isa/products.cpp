@@ -250,11 +250,36 @@ void triad(Count count, float* a, const float* b, const float* c) {
   for (Count i = 0; i < count; ++i) a[i] = b[i] + 0.5F * c[i];
 }
 
+/// Four streams at a time, which the cores' prefetchers follow.
+void load_all(Count count, const float* from, float* sum) {
+  const Count stream = count / 4;
+  Vector sums[4] = {};
+  for (Count i = 0; i < stream; i += kLanes) {
+#pragma GCC unroll 4
+    for (Count chain = 0; chain < 4; ++chain) sums[chain] += load(from + chain * stream + i);
+  }
+  const Vector all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  for (Count lane = 0; lane < kLanes; ++lane) *sum += all[lane];
+}
+
+void store_all(Count count, float value, bool past_caches, float* to) {
+  const Vector values = broadcast(value);
+  for (Count i = 0; i < count; i += kLanes) {
+    if (past_caches) {
+      stream(to + i, values);
+    } else {
+      store(to + i, values);
+    }
+  }
+}
+
 }  // namespace
 
 void add_peak(Loops& loops) {
   loops.multiply_add = multiply_add;
   loops.triad = triad;
+  loops.load_all = load_all;
+  loops.store_all = store_all;
 }
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
