@@ -45,6 +45,9 @@ void add_info(Command app, Chosen& chosen) {
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
+  command.add_flag(
+      "--roofline", arguments->options.roofline,
+      "show the flops and bytes of each layer of a network, and the least time that they take on this CPU");
   Option timeline = command.add_option("--timeline", arguments->timeline,
                                        "draw a step of the pipeline into this file (SVG): what each stage does when");
   timeline.type_name("FILE");

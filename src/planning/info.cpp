@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bench/layer_speeds.hpp"
 #include "bench/trial.hpp"
 #include "layer_table.hpp"
 #include "unisono/base/errors.hpp"
@@ -128,6 +129,7 @@ struct Findings {
   std::optional<data::Sparsity> sparsity;
   std::optional<DeviceTrial> gpu;                  ///< nothing: the config asks for none, or may do without
   std::optional<session::InitialWeights> weights;  ///< nothing: no file gives the model weights
+  std::optional<LayerFloors> floors;               ///< of a micro-batch; nothing: they are not wanted
 };
 
 nlohmann::ordered_json json_of(const DeviceTrial& gpu) {
@@ -180,6 +182,7 @@ nlohmann::ordered_json json_of(const Findings& found) {
   }
   if (found.gpu) json["gpu"] = json_of(*found.gpu);
   if (found.weights) json["weights"] = json_of(*found.weights);
+  if (found.floors) json["roofline"] = to_json(*found.floors);
   return json;
 }
 
@@ -204,6 +207,10 @@ std::string text_of(const Findings& found) {
     text += fmt::format("  {:32} {:>12}\n", part.what, session::bytes_text(static_cast<double>(part.bytes)));
   if (found.gpu) text += text_of(*found.gpu);
   if (found.weights) text += text_of(*found.weights);
+  if (found.floors) {
+    text += fmt::format("roofline of a step of {}, or a micro-batch of it:\n{}\n", count_of(found.batch, "example"),
+                        table_of(*found.floors));
+  }
   text.pop_back();
   return text;
 }
@@ -222,6 +229,29 @@ std::optional<session::InitialWeights> weights_for(const comm::Communicator& wor
                                                    const models::Model& model) {
   if (!world.is_root()) return {};
   return session::initial_weights(config, model);
+}
+
+/// Of a rank that holds a whole network, on a CPU. All ranks measure at the same time, and share the memory.
+/// Collective.
+std::optional<LayerFloors> floors_for(comm::Communicator& world, const settings::Config& config,
+                                      const models::Model& model, kernels::Backend& backend, Index batch) {
+  if (model.staged() == nullptr) {
+    throw ConfigError(
+        fmt::format("info --roofline: model.kind = \"{}\" has no layers; leave it out", config.model.kind));
+  }
+  if (config.stages() > 1 || config.replica.tensor > 1) {
+    throw ConfigError("info --roofline: it counts whole models; set replica.stages and replica.tensor to 1");
+  }
+  if (config.whole_batch()) {
+    throw ConfigError(
+        fmt::format("info --roofline: it counts steps of mini-batches, but optimizer.kind = \"{}\" passes "
+                    "over a whole set; leave it out",
+                    config.optimizer.kind));
+  }
+  world.barrier();
+  const double peak = backend.measure_peak_flops_per_second();
+  world.barrier();
+  return layer_floors(model, backend, batch, optim::optimizer_state_vectors(config.optimizer), peak);
 }
 
 /// As a rank with so many threads trains.
@@ -286,7 +316,8 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
                        .memory = std::move(memory),
                        .sparsity = sparsity_for(config, options.data),
                        .gpu = look_at_device(world, settled, data, ranks, options.json ? silent : log),
-                       .weights = weights_for(world, config, *model)};
+                       .weights = weights_for(world, config, *model),
+                       .floors = options.roofline ? floors_for(world, config, *model, *backend, batch) : std::nullopt};
   log.info(options.json ? records::json_line(json_of(found)) : text_of(found));
   if (timeline && world.is_root()) timeline->write(placing.report->svg());
 }

@@ -11,6 +11,16 @@ from harness import BINARY, CONFIG, PARTS, BinaryTest, messages, without_sanitiz
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
+LINEAR = """
+name = "linear"
+[data]
+path = "set.h5"
+[model]
+kind = "linear"
+[optimizer]
+learning_rate = 0.1
+"""
+
 
 class Commands(BinaryTest):
     def test_every_command_has_help_that_is_printed_once(self):
@@ -253,6 +263,35 @@ class Commands(BinaryTest):
         self.assertNotIn("bytes", levels[-1])
         self.assertTrue(all(a["bytes"] < b["bytes"] for a, b in zip(levels, levels[1:-1])), levels)
         self.assertRegex(self.succeed(*words).out, r"\nconvolution1 +forward .*\n(.*\n)*step .* %\nGB/s ")
+
+    def test_info_counts_the_flops_and_bytes_of_each_layer(self):
+        whole = self.succeed("info", "config.toml", "--json").out
+        self.assertNotIn("roofline", json.loads(whole))
+        figures = json.loads(self.succeed("info", "config.toml", "--roofline", "--json").out)
+        roofline = figures["roofline"]
+        batch = sum(one["flops"] for one in roofline["passes"]) / figures["flops_per_example"]
+        self.assertAlmostEqual(batch, round(batch), places=6)
+        two = json.loads(self.succeed("info", "config.toml", "--roofline", "--json", ranks=2).out)["roofline"]
+        for one, half in zip(roofline["passes"], two["passes"]):
+            self.assertEqual((one["layer"], one["pass"]), (half["layer"], half["pass"]))
+            self.assertAlmostEqual(one["flops"], 2 * half["flops"])
+        update = roofline["passes"][-1]
+        self.assertEqual(update["pass"], "update")
+        # Adam reads g, and reads and writes θ and two more vectors, which have room between their blocks.
+        self.assertGreaterEqual(update["bytes"], 7 * 4 * figures["parameters"])
+        self.assertLess(update["bytes"], 7 * 4 * (figures["parameters"] + 1000))
+        text = self.succeed("info", "config.toml", "--roofline").out
+        self.assertRegex(text, r"\nconvolution1 +forward .*\n(.*\n)*step .*\n[0-9.]+ GFLOP/s; GB/s read and written: ")
+        self.write("linear.toml", LINEAR)
+        shape = ["--features", "20", "--classes", "2"]
+        for words, message in (
+            (["config.toml", "--set", "replica.stages=2", "--set", "train.micro_batches=2"], "replica.stages"),
+            (["linear.toml", *shape], "has no layers"),
+        ):
+            result = self.unisono("info", "--roofline", *words, ranks=2)
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(message, result.err)
+        self.assertIn("has no layers", self.unisono("bench", "--layers", "linear.toml", *shape).err)
 
     def test_bench_times_layers_where_it_can(self):
         words = ["bench", "config.toml", "--steps", "5", "--layers"]

@@ -19,8 +19,8 @@ nn::StepRange workspace(Index first, Index last) {
   return {nn::StepVector::workspace, {first * kFloats, last * kFloats}};
 }
 
-nn::LayerWork pass(std::vector<nn::StepRange> reads, std::vector<nn::StepRange> writes, double flops = 0) {
-  return {.node = 0,
+nn::LayerWork pass(int node, std::vector<nn::StepRange> reads, std::vector<nn::StepRange> writes, double flops = 0) {
+  return {.node = node,
           .layer = "layer",
           .is_backward = false,
           .flops = flops,
@@ -29,7 +29,7 @@ nn::LayerWork pass(std::vector<nn::StepRange> reads, std::vector<nn::StepRange> 
 }
 
 TEST_CASE("what fits into the cache comes from there, in every step", "[roofline]") {
-  const auto floors = floors_of({pass({workspace(0, 1)}, {workspace(1, 2)})}, 0, 0, kMachine);
+  const auto floors = floors_of({pass(0, {workspace(0, 1)}, {workspace(1, 2)})}, 0, 0, kMachine);
   REQUIRE(floors.size() == 2);
   CHECK(floors[0].bytes == 2 * 32768);
   CHECK(floors[0].memory_seconds == Approx(32768 / 5e9));  // it reads at the same time, and faster
@@ -41,21 +41,31 @@ TEST_CASE("what fits into the cache comes from there, in every step", "[roofline
 TEST_CASE("what other passes have displaced comes from memory", "[roofline]") {
   // Until the first 32 KiB are read again, 256 KiB are touched.
   const auto floors =
-      floors_of({pass({workspace(0, 1)}, {}), pass({workspace(1, 4)}, {workspace(4, 8)})}, 0, 0, kMachine);
+      floors_of({pass(0, {workspace(0, 1)}, {}), pass(1, {workspace(1, 4)}, {workspace(4, 8)})}, 0, 0, kMachine);
   CHECK(floors[0].memory_seconds == Approx(32768 / 1e9));
   CHECK(floors[1].memory_seconds == Approx(4 * 32768 / 0.5e9));
   CHECK(floors[1].bound() == "memory");
 }
 
 TEST_CASE("a pass that writes what it has read writes it back to where it was", "[roofline]") {
-  const auto floors = floors_of({pass({workspace(0, 8)}, {workspace(0, 8)})}, 0, 0, kMachine);
+  const auto floors = floors_of({pass(0, {workspace(0, 8)}, {workspace(0, 8)})}, 0, 0, kMachine);
   CHECK(floors[0].memory_seconds == Approx(8 * 32768 / 0.5e9));
 }
 
 TEST_CASE("arithmetic is the bound where it takes longer", "[roofline]") {
-  const auto floors = floors_of({pass({workspace(0, 1)}, {}, 1e6)}, 0, 0, kMachine);
+  const auto floors = floors_of({pass(0, {workspace(0, 1)}, {}, 1e6)}, 0, 0, kMachine);
   CHECK(floors[0].seconds() == Approx(1e-3));
   CHECK(floors[0].bound() == "arithmetic");
+}
+
+TEST_CASE("what is computed anew is part of its backward pass", "[roofline]") {
+  nn::LayerWork again = pass(0, {workspace(0, 1)}, {workspace(1, 2)}, 1e6), backward = again;
+  again.is_backward = backward.is_backward = true;
+  const auto floors = floors_of({pass(0, {workspace(0, 1)}, {}, 1e6), again, backward}, 0, 0, kMachine);
+  REQUIRE(floors.size() == 3);
+  CHECK(floors[1].flops == 2e6);
+  CHECK(floors[1].bytes == 4 * 32768);
+  CHECK(floors[1].seconds() == Approx(2e-3));
 }
 
 TEST_CASE("an update reads g, and reads and writes parameters and the optimizer's vectors", "[roofline]") {
@@ -68,7 +78,7 @@ TEST_CASE("an update reads g, and reads and writes parameters and the optimizer'
   }
   // Small vectors stay in the cache.
   const nn::StepRange gradient{nn::StepVector::gradient, {0, 2 * kFloats}};
-  CHECK(floors_of({pass({}, {gradient})}, 2 * kFloats, 0, kMachine)[1].bound() == "cache");
+  CHECK(floors_of({pass(0, {}, {gradient})}, 2 * kFloats, 0, kMachine)[1].bound() == "cache");
 }
 
 }  // namespace

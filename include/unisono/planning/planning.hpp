@@ -46,6 +46,7 @@ struct InfoOptions {
   bool json = false;
   std::optional<std::string> timeline = {};  ///< file for a drawing of a pipeline's step, as SVG
   bool overwrite = false;                    ///< whether to replace an earlier drawing
+  bool roofline = false;                     ///< the least time of each layer on this CPU, too
 };
 
 /// Prints the table of layers, and predicts a rank's peak memory for training the config on the ranks of `world`; for a

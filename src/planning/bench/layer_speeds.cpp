@@ -13,24 +13,6 @@
 namespace unisono::planning {
 namespace {
 
-/// One floor for all work of a pass: what a backward pass computes anew is the first part of it.
-void add(std::vector<LayerSpeed>& passes, const Floor& floor) {
-  const auto same = [&](const LayerSpeed& pass) {
-    return pass.floor.node == floor.node && pass.floor.is_backward == floor.is_backward;
-  };
-  const auto found = std::ranges::find_if(passes, same);
-  if (found == passes.end()) {
-    passes.push_back({.floor = floor, .seconds = 0});
-    return;
-  }
-  Floor& sum = found->floor;
-  sum.flops += floor.flops;
-  sum.bytes += floor.bytes;
-  sum.arithmetic_seconds += floor.arithmetic_seconds;
-  if (floor.memory_seconds > sum.memory_seconds) sum.slowest = floor.slowest;
-  sum.memory_seconds += floor.memory_seconds;
-}
-
 std::string name_of(const Floor& floor) {
   if (floor.node < 0) return "";
   return floor.is_backward ? "backward" : "forward";
@@ -43,17 +25,46 @@ std::string percent(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * part / whole) : std::string();
 }
 
-/// "memory 21.3 and 14.8"
-std::string text_of(const kernels::MemoryLevel& level) {
-  return fmt::format("{} {:.4g} and {:.4g}", level.name, level.read * 1e-9, level.write * 1e-9);
+/// "GB/s read and written: L2 117 and 116; memory 30.1 and 26.3"
+std::string text_of(const std::vector<kernels::MemoryLevel>& levels) {
+  std::string text;
+  for (const kernels::MemoryLevel& level : levels) {
+    text += fmt::format("{}{} {:.4g} and {:.4g}", text.empty() ? "GB/s read and written: " : "; ", level.name,
+                        level.read * 1e-9, level.write * 1e-9);
+  }
+  return text;
+}
+
+std::size_t width_of(const std::vector<Floor>& passes) {
+  std::size_t width = 6;  // of "update"
+  for (const Floor& pass : passes) width = std::max(width, pass.layer.size());
+  return width;
+}
+
+nlohmann::ordered_json json_of(const Floor& floor) {
+  return {{"layer", floor.layer},
+          {"pass", floor.node < 0 ? "update" : name_of(floor)},
+          {"floor_seconds", floor.seconds()},
+          {"flops", floor.flops},
+          {"bytes", floor.bytes},
+          {"bound", floor.bound()}};
 }
 
 }  // namespace
 
-double LayerSpeeds::floor_seconds() const {
+double LayerFloors::seconds() const {
   double sum = 0;
-  for (const LayerSpeed& pass : passes) sum += pass.floor.seconds();
+  for (const Floor& pass : passes) sum += pass.seconds();
   return sum;
+}
+
+LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, Index batch, int states,
+                         double flops_per_second) {
+  LayerFloors floors{.roofline = {flops_per_second, backend.measure_memory_levels()}, .passes = {}};
+  const auto work = nn::work_of_step(model.staged()->network(), backend, batch);
+  floors.passes = floors_of(work, model.layout().size(), states, floors.roofline);
+  std::erase_if(floors.passes, [](const Floor& pass) { return pass.bytes == 0; });
+  return floors;
 }
 
 void require_layers(const settings::Config& config, BenchTrial& trial, int ranks) {
@@ -83,68 +94,76 @@ void require_layers(const settings::Config& config, BenchTrial& trial, int ranks
 LayerSpeeds time_layers(BenchTrial& trial, const settings::Config& config, std::int64_t steps,
                         double flops_per_second) {
   session::ModelParts& parts = trial.parts();
-  const nn::Network& network = parts.model->staged()->network();
-  LayerSpeeds speeds{.roofline = {flops_per_second, parts.backend->measure_memory_levels()}, .passes = {}};
-  const auto work = nn::work_of_step(network, *parts.backend, static_cast<Index>(config.train.batch_size));
-  for (const Floor& floor : floors_of(work, parts.model->layout().size(), trial.optimizer_states(), speeds.roofline)) {
-    add(speeds.passes, floor);
-  }
+  LayerSpeeds speeds{.floors = layer_floors(*parts.model, *parts.backend, static_cast<Index>(config.train.batch_size),
+                                            trial.optimizer_states(), flops_per_second),
+                     .seconds = {}};
   const BenchTrial::Layers timed = trial.run_with_layers(steps);
-  speeds.step_seconds = timed.timing.seconds / static_cast<double>(steps);
-  for (LayerSpeed& pass : speeds.passes) {
-    const auto node = static_cast<std::size_t>(std::max(0, pass.floor.node));
-    const double seconds = pass.floor.node < 0      ? timed.timing.parts.optimizer
-                           : pass.floor.is_backward ? timed.seconds.backward[node]
-                                                    : timed.seconds.forward[node];
-    pass.seconds = seconds / static_cast<double>(steps);
+  const auto count = static_cast<double>(steps);
+  speeds.step_seconds = timed.timing.seconds / count;
+  for (const Floor& pass : speeds.floors.passes) {
+    const auto node = static_cast<std::size_t>(std::max(0, pass.node));
+    const double of_node = pass.is_backward ? timed.seconds.backward[node] : timed.seconds.forward[node];
+    speeds.seconds.push_back((pass.node < 0 ? timed.timing.parts.optimizer : of_node) / count);
   }
   return speeds;
 }
 
-nlohmann::ordered_json to_json(const LayerSpeeds& speeds) {
-  nlohmann::ordered_json json = {{"floor_seconds", speeds.floor_seconds()},
-                                 {"fraction_of_floor", share(speeds.floor_seconds(), speeds.step_seconds)},
+nlohmann::ordered_json to_json(const LayerFloors& floors) {
+  nlohmann::ordered_json json = {{"peak_gflops_per_second", floors.roofline.flops_per_second * 1e-9},
                                  {"memory", nlohmann::ordered_json::array()},
+                                 {"floor_seconds", floors.seconds()},
                                  {"passes", nlohmann::ordered_json::array()}};
-  for (const kernels::MemoryLevel& level : speeds.roofline.levels) {
+  for (const kernels::MemoryLevel& level : floors.roofline.levels) {
     json["memory"].push_back({{"level", level.name},
                               {"read_gigabytes_per_second", level.read * 1e-9},
                               {"write_gigabytes_per_second", level.write * 1e-9}});
     if (std::isfinite(level.capacity)) json["memory"].back()["bytes"] = level.capacity;
   }
-  for (const auto& [floor, seconds] : speeds.passes) {
-    json["passes"].push_back({{"layer", floor.layer},
-                              {"pass", floor.node < 0 ? "update" : name_of(floor)},
-                              {"seconds", seconds},
-                              {"floor_seconds", floor.seconds()},
-                              {"flops", floor.flops},
-                              {"bytes", floor.bytes},
-                              {"bound", floor.bound()}});
-  }
+  for (const Floor& pass : floors.passes) json["passes"].push_back(json_of(pass));
   return json;
 }
 
+nlohmann::ordered_json to_json(const LayerSpeeds& speeds) {
+  nlohmann::ordered_json json = to_json(speeds.floors);
+  json["step_seconds"] = speeds.step_seconds;
+  json["fraction_of_floor"] = share(speeds.floors.seconds(), speeds.step_seconds);
+  for (std::size_t i = 0; i < speeds.seconds.size(); ++i) json["passes"][i]["seconds"] = speeds.seconds[i];
+  return json;
+}
+
+std::string table_of(const LayerFloors& floors) {
+  const std::size_t width = width_of(floors.passes);
+  std::string text = fmt::format("{:{}}  {:8}  {:>14}  {:>12}  {:>10}  {:>10}  {}", "layer", width, "pass", "flops",
+                                 "bytes", "flops/byte", "least µs", "bound by");
+  for (const Floor& pass : floors.passes) {
+    text += fmt::format("\n{:{}}  {:8}  {:>14}  {:>12}  {:>10.2f}  {:>10.1f}  {}", pass.layer, width, name_of(pass),
+                        grouped(std::llround(pass.flops)), grouped(std::llround(pass.bytes)), pass.flops / pass.bytes,
+                        pass.seconds() * 1e6, pass.bound());
+  }
+  return text + fmt::format("\n{:{}}  {:8}  {:>14}  {:>12}  {:>10}  {:>10.1f}\n{:.1f} GFLOP/s; {}", "step", width, "",
+                            "", "", "", floors.seconds() * 1e6, floors.roofline.flops_per_second * 1e-9,
+                            text_of(floors.roofline.levels));
+}
+
 std::string table_of(const LayerSpeeds& speeds) {
-  std::size_t width = 6;
-  for (const LayerSpeed& pass : speeds.passes) width = std::max(width, pass.floor.layer.size());
+  const LayerFloors& floors = speeds.floors;
+  const std::size_t width = width_of(floors.passes);
   std::string text = fmt::format("{:{}}  {:8}  {:>9}  {:>9}  {:>8}  {:>8}  {:>10}  {}", "layer", width, "pass", "µs",
                                  "least µs", "reached", "GFLOP/s", "flops/byte", "bound by");
   double sum = 0;
-  for (const auto& [floor, seconds] : speeds.passes) {
+  for (std::size_t i = 0; i < speeds.seconds.size(); ++i) {
+    const Floor& pass = floors.passes[i];
+    const double seconds = speeds.seconds[i];
     sum += seconds;
-    if (floor.bytes == 0 || seconds == 0) continue;  // nothing to do, or done elsewhere
-    text += fmt::format("\n{:{}}  {:8}  {:>9.1f}  {:>9.1f}  {:>8}  {:>8.1f}  {:>10.2f}  {}", floor.layer, width,
-                        name_of(floor), seconds * 1e6, floor.seconds() * 1e6, percent(floor.seconds(), seconds),
-                        share(floor.flops, seconds) * 1e-9, floor.flops / floor.bytes, floor.bound());
+    if (seconds == 0) continue;  // done elsewhere
+    text += fmt::format("\n{:{}}  {:8}  {:>9.1f}  {:>9.1f}  {:>8}  {:>8.1f}  {:>10.2f}  {}", pass.layer, width,
+                        name_of(pass), seconds * 1e6, pass.seconds() * 1e6, percent(pass.seconds(), seconds),
+                        pass.flops / seconds * 1e-9, pass.flops / pass.bytes, pass.bound());
   }
-  text += fmt::format("\n{:{}}  {:8}  {:>9.1f}", "rest", width, "", (speeds.step_seconds - sum) * 1e6);
-  text += fmt::format("\n{:{}}  {:8}  {:>9.1f}  {:>9.1f}  {:>8}\nGB/s read and written: ", "step", width, "",
-                      speeds.step_seconds * 1e6, speeds.floor_seconds() * 1e6,
-                      percent(speeds.floor_seconds(), speeds.step_seconds));
-  for (const kernels::MemoryLevel& level : speeds.roofline.levels) {
-    text += (&level == speeds.roofline.levels.data() ? "" : "; ") + text_of(level);
-  }
-  return text;
+  return text + fmt::format("\n{:{}}  {:8}  {:>9.1f}\n{:{}}  {:8}  {:>9.1f}  {:>9.1f}  {:>8}\n{}", "rest", width, "",
+                            (speeds.step_seconds - sum) * 1e6, "step", width, "", speeds.step_seconds * 1e6,
+                            floors.seconds() * 1e6, percent(floors.seconds(), speeds.step_seconds),
+                            text_of(floors.roofline.levels));
 }
 
 }  // namespace unisono::planning

@@ -10,19 +10,24 @@
 
 namespace unisono::planning {
 
-/// A pass of a layer, or the optimizer's update: its time in a step, and the least that it can be.
-struct LayerSpeed {
-  Floor floor;
-  double seconds = 0;
+/// The least times of the layers of a rank's step on a CPU.
+struct LayerFloors {
+  Roofline roofline;
+  std::vector<Floor> passes;  ///< those that have something to do, in the order in which they run
+
+  double seconds() const;  ///< of all passes together
 };
 
-/// The layers of one rank's steps on a CPU.
-struct LayerSpeeds {
-  Roofline roofline;
-  std::vector<LayerSpeed> passes;  ///< in the order in which they run; what is computed anew is in the backward pass
-  double step_seconds = 0;         ///< mean of the steps whose layers were timed
+/// Measures the levels of memory. \pre the model is a network \param batch examples of a micro-batch
+/// \param states vectors of the optimizer that are as long as θ \param flops_per_second the measured peak
+LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, Index batch, int states,
+                         double flops_per_second);
 
-  double floor_seconds() const;  ///< of all passes together
+/// The times of the layers of one rank's steps, beside the least times.
+struct LayerSpeeds {
+  LayerFloors floors;
+  std::vector<double> seconds;  ///< of each pass in a step
+  double step_seconds = 0;      ///< mean of the steps whose layers were timed
 };
 
 /// Checks that layers can be timed. \throws ConfigError, LaunchError
@@ -31,8 +36,10 @@ void require_layers(const settings::Config& config, BenchTrial& trial, int ranks
 /// Makes steps whose layers are timed. \pre require_layers \param flops_per_second the measured peak
 LayerSpeeds time_layers(BenchTrial& trial, const settings::Config& config, std::int64_t steps, double flops_per_second);
 
+nlohmann::ordered_json to_json(const LayerFloors& floors);
 nlohmann::ordered_json to_json(const LayerSpeeds& speeds);
 /// A table, a line for each pass, without the line break at the end.
+std::string table_of(const LayerFloors& floors);
 std::string table_of(const LayerSpeeds& speeds);
 
 }  // namespace unisono::planning

@@ -184,6 +184,23 @@ void count(PassTouches& pass, LastTouches& memory, const Roofline& roofline) {
   floor.arithmetic_seconds = floor.flops / roofline.flops_per_second;
 }
 
+/// Adds a floor to that of the same pass, where there is one.
+void add(std::vector<Floor>& floors, const Floor& floor) {
+  const auto same = [&](const Floor& other) {
+    return other.node == floor.node && other.is_backward == floor.is_backward;
+  };
+  const auto found = std::ranges::find_if(floors, same);
+  if (found == floors.end()) {
+    floors.push_back(floor);
+    return;
+  }
+  found->flops += floor.flops;
+  found->bytes += floor.bytes;
+  found->arithmetic_seconds += floor.arithmetic_seconds;
+  if (floor.memory_seconds > found->memory_seconds) found->slowest = floor.slowest;
+  found->memory_seconds += floor.memory_seconds;
+}
+
 }  // namespace
 
 const std::string& Floor::bound() const {
@@ -208,7 +225,7 @@ std::vector<Floor> floors_of(const std::vector<nn::LayerWork>& step, Index param
     for (PassTouches& pass : passes) count(pass, memory, roofline);
   }
   std::vector<Floor> floors;
-  for (PassTouches& pass : passes) floors.push_back(std::move(pass.floor));
+  for (const PassTouches& pass : passes) add(floors, pass.floor);
   return floors;
 }
 
