@@ -66,8 +66,7 @@ std::vector<MemoryLevel> levels_of(int threads) {
     const std::string size = word_in(folder + "size"), level = word_in(folder + "level");
     if (size.empty() || level.empty()) break;
     if (word_in(folder + "type") == "Instruction") continue;
-    // L1 and L2 are each core's own, even where a core counts as several CPUs. The others have a part of the cores
-    // each.
+    // L1 and L2 are each core's own, even where a core counts as several CPUs. An L3 is of several cores.
     const int sharing = level == "1" || level == "2" ? 1 : cpus_in(word_in(folder + "shared_cpu_list"));
     const double caches = (threads + sharing - 1) / sharing;  // NOLINT(bugprone-integer-division): rounded up
     levels.push_back({.name = "L" + level, .capacity = caches * 1024 * std::stod(size), .read = 0, .write = 0});
