@@ -140,6 +140,9 @@ struct MemorySchedule {
   std::vector<BackwardStep> backward;  ///< of each node; where training
   int output_gradient = -1;            ///< slot; where training
   int input_gradient = -1;             ///< slot; −1: not wanted
+
+  /// The block of `recomputed` whose nodes run again before the backward pass of node i, its last one; empty: none.
+  NodeRange block_before(int i) const;
 };
 
 /// An activation is kept until backward only where a layer's traits ask for it.

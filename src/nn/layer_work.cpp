@@ -1,7 +1,5 @@
 #include "unisono/nn/layer_work.hpp"
 
-#include <algorithm>
-
 #include "graph.hpp"
 
 namespace unisono::nn {
@@ -11,7 +9,7 @@ namespace {
 class Lister {
  public:
   Lister(const Network& network, const kernels::Backend& backend, Index batch)
-      : piece_{network.graph(), 0, static_cast<int>(network.graph().nodes.size())},
+      : piece_{network.graph(), 0, network.nodes()},
         whole_(network.graph(), backend, 0, piece_.last),
         schedule_(whole_.schedule(PassKind::training)),
         plan_(whole_.plan(batch, PassKind::training)),
@@ -68,9 +66,8 @@ void Lister::forward(int i, const ForwardSlots& slots, bool again) {
 }
 
 void Lister::recompute(int i) {
-  const auto block = std::ranges::find(schedule_.recomputed, i + 1, &NodeRange::last);
-  if (block == schedule_.recomputed.end()) return;
-  for (int k = block->first; k < block->last; ++k) {
+  const NodeRange block = schedule_.block_before(i);
+  for (int k = block.first; k < block.last; ++k) {
     if (schedule_.runs_again[static_cast<std::size_t>(k)]) forward(k, schedule_.again, true);
   }
 }

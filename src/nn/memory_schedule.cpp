@@ -293,6 +293,11 @@ bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first
 
 }  // namespace
 
+NodeRange MemorySchedule::block_before(int i) const {
+  const auto block = std::ranges::find(recomputed, i + 1, &NodeRange::last);
+  return block == recomputed.end() ? NodeRange{0, 0} : *block;
+}
+
 MemorySchedule make_memory_schedule(const GraphPiece& piece, PassKind kind) { return Scheduler(piece, kind).take(); }
 
 Arrangement arrange(const std::vector<Slot>& slots, const std::vector<Index>& sizes) {

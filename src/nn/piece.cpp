@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cassert>
+#include <optional>
 
 #include "graph.hpp"
 #include "unisono/base/clock.hpp"
@@ -13,22 +14,6 @@ namespace {
 void begin(const Pass& pass) {
   if (!pass.parameters.empty()) pass.backend.begin_pass(pass.parameters);
 }
-
-/// Adds its lifetime to the seconds of a node, where they are measured.
-class NodeTimer {
- public:
-  NodeTimer(std::vector<double>* seconds, int node) : seconds_(seconds), node_(static_cast<std::size_t>(node)) {}
-  ~NodeTimer() {
-    if (seconds_ != nullptr) (*seconds_)[node_] += watch_.seconds();
-  }
-  NodeTimer(const NodeTimer&) = delete;
-  NodeTimer& operator=(const NodeTimer&) = delete;
-
- private:
-  std::vector<double>* seconds_;
-  std::size_t node_;
-  Stopwatch watch_;
-};
 
 /// A layer's part of the moments of a piece; empty where there are none.
 MutableView moments_of(const Node& node, Index first, MutableView moments) {
@@ -159,7 +144,8 @@ View Piece::run_forward(const Pass& pass, const Workspace& workspace) const {
   assert(workspace.plan.batch == pass.batch && (workspace.plan.kind != PassKind::inference) == pass.training);
   const ForwardSlots& slots = schedule(workspace.plan.kind).forward;
   for (int i = 0; i < structure_->graph.nodes(); ++i) {
-    const NodeTimer timer(pass.seconds == nullptr ? nullptr : &pass.seconds->forward, i);
+    std::optional<ScopedTimer> timer;
+    if (pass.seconds != nullptr) timer.emplace(pass.seconds->forward[static_cast<std::size_t>(i)]);
     run_forward(i, pass, workspace, slots);
   }
   return slot(workspace, slots.activation.back());
@@ -180,16 +166,15 @@ void Piece::run_forward(int i, const Pass& pass, const Workspace& workspace, con
                              .moments = moments_of(node, structure_->front().moments.first, moments)});
 }
 
-/// Before the backward pass of node i: where it is the last one of a residual block that is computed anew, runs the
-/// block's nodes once more.
+/// Runs the nodes once more that node i's backward pass needs anew.
 void Piece::recompute(int i, const Pass& pass, const Workspace& workspace) const {
   const MemorySchedule& schedule = this->schedule(workspace.plan.kind);
-  const auto block = std::ranges::find(schedule.recomputed, i + 1, &NodeRange::last);
-  if (block == schedule.recomputed.end()) return;
+  const NodeRange block = schedule.block_before(i);
+  if (block.first == block.last) return;
   Pass again = pass;
   again.updates_statistics = false;
   again.moments = {};
-  for (int k = block->first; k < block->last; ++k) {
+  for (int k = block.first; k < block.last; ++k) {
     if (schedule.runs_again[static_cast<std::size_t>(k)]) run_forward(k, again, workspace, schedule.again);
   }
 }
@@ -225,7 +210,8 @@ void Piece::all_backward(const Pass& pass, const Workspace& workspace, const Gra
   for (int i = structure_->graph.nodes(); i-- > 0;) {
     const Node& node = structure_->graph.node(i);
     {
-      const NodeTimer timer(pass.seconds == nullptr ? nullptr : &pass.seconds->backward, i);
+      std::optional<ScopedTimer> timer;
+      if (pass.seconds != nullptr) timer.emplace(pass.seconds->backward[static_cast<std::size_t>(i)]);
       if (half == Half::both) recompute(i, pass, workspace);
       run_backward(i, pass, workspace, gradient, half);
     }

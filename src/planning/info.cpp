@@ -235,10 +235,7 @@ std::optional<session::InitialWeights> weights_for(const comm::Communicator& wor
 /// Collective.
 std::optional<LayerFloors> floors_for(comm::Communicator& world, const settings::Config& config,
                                       const models::Model& model, kernels::Backend& backend, Index batch) {
-  if (model.staged() == nullptr) {
-    throw ConfigError(
-        fmt::format("info --roofline: model.kind = \"{}\" has no layers; leave it out", config.model.kind));
-  }
+  require_network(config, model, "info --roofline");
   if (config.stages() > 1 || config.replica.tensor > 1) {
     throw ConfigError("info --roofline: it counts whole models; set replica.stages and replica.tensor to 1");
   }

@@ -11,16 +11,6 @@ from harness import BINARY, CONFIG, PARTS, BinaryTest, messages, without_sanitiz
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
-LINEAR = """
-name = "linear"
-[data]
-path = "set.h5"
-[model]
-kind = "linear"
-[optimizer]
-learning_rate = 0.1
-"""
-
 
 class Commands(BinaryTest):
     def test_every_command_has_help_that_is_printed_once(self):
@@ -282,16 +272,16 @@ class Commands(BinaryTest):
         self.assertLess(update["bytes"], 7 * 4 * (figures["parameters"] + 1000))
         text = self.succeed("info", "config.toml", "--roofline").out
         self.assertRegex(text, r"\nconvolution1 +forward .*\n(.*\n)*step .*\n[0-9.]+ GFLOP/s; GB/s read and written: ")
-        self.write("linear.toml", LINEAR)
-        shape = ["--features", "20", "--classes", "2"]
+        linear = [SOURCE / "configs" / "logistic-regression.toml", "--features", "20", "--classes", "2"]
+        linear += ["--set", "strategy.kind=allreduce"]
         for words, message in (
             (["config.toml", "--set", "replica.stages=2", "--set", "train.micro_batches=2"], "replica.stages"),
-            (["linear.toml", *shape], "has no layers"),
+            (linear, "has no layers"),
         ):
             result = self.unisono("info", "--roofline", *words, ranks=2)
             self.assertEqual(result.code, 2, result)
             self.assertIn(message, result.err)
-        self.assertIn("has no layers", self.unisono("bench", "--layers", "linear.toml", *shape).err)
+        self.assertIn("has no layers", self.unisono("bench", "--layers", *linear).err)
 
     def test_bench_times_layers_where_it_can(self):
         words = ["bench", "config.toml", "--steps", "5", "--layers"]

@@ -39,6 +39,20 @@ double best_rate(const Round& round) {
   return best;
 }
 
+/// The best rate of three rounds or more, which together take `seconds` or more. \param round does the same each time,
+/// on all threads, and returns how many bytes it moved
+template <typename Round>
+double best_bandwidth(double seconds, const Round& round) {
+  double best = 0;
+  const Stopwatch all;
+  for (int i = 0; i < 3 || all.seconds() < seconds; ++i) {
+    const Stopwatch watch;
+    const double bytes = round();
+    best = std::max(best, bytes / watch.seconds());
+  }
+  return best;
+}
+
 /// The first word of a file of the system; empty: there is no such file.
 std::string word_in(const std::string& path) {
   std::string word;
@@ -103,17 +117,13 @@ double CpuBackend::measure_bandwidth_bytes_per_second() {
   constexpr Index kFloats = Index{1} << 23;  // of each vector a thread: 96 MiB in all, more than its share of a cache
   const Index size = kFloats * settings_.threads;
   Buffer a(size), b(size), c(size);
-  double best = 0;
-  const Stopwatch all;
-  for (int round = 0; round < 3 || all.seconds() < kSeconds; ++round) {  // whole vectors: a part could fit a cache
-    const Stopwatch watch;
+  return best_bandwidth(kSeconds, [&] {  // whole vectors: a part could fit a cache
     parallel_for(settings_.threads, settings_.threads, [&](Index thread) {
       const Index first = thread * kFloats;
       loops_.triad(kFloats, a.data() + first, b.data() + first, c.data() + first);
     });
-    best = std::max(best, static_cast<double>(size) * 3 * sizeof(float) / watch.seconds());
-  }
-  return best;
+    return static_cast<double>(size) * 3 * sizeof(float);
+  });
 }
 
 std::vector<MemoryLevel> CpuBackend::measure_memory_levels() {
@@ -128,17 +138,13 @@ std::vector<MemoryLevel> CpuBackend::measure_memory_levels() {
     // Many passes at a time over little memory, so that the threads' start does not count.
     const Index passes = std::max<Index>(1, (Index{1} << 20) / floats);
     const auto rate = [&](const auto& pass) {
-      double best = 0;
-      const Stopwatch all;
-      for (int round = 0; round < 3 || all.seconds() < kSecondsOfLevel; ++round) {
-        const Stopwatch watch;
+      return best_bandwidth(kSecondsOfLevel, [&] {
         parallel_for(threads, threads, [&](Index thread) {
           float* const own = values.data() + thread * floats;
           for (Index i = 0; i < passes; ++i) pass(thread, own);
         });
-        best = std::max(best, static_cast<double>(floats * threads * passes) * sizeof(float) / watch.seconds());
-      }
-      return best;
+        return static_cast<double>(floats * threads * passes) * sizeof(float);
+      });
     };
     level.write = rate([&](Index, float* own) { loops_.store_all(floats, 1, std::isinf(level.capacity), own); });
     level.read =

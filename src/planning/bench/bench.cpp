@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -209,13 +210,14 @@ void bench(comm::Communicator& world, const settings::Config& given, const Bench
       trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
   const Peak peak = measure_peak(world, *trial.parts().backend);
   auto result = report(config, trial, timing, peak);
-  std::string text = text_of(result, config, trial.parts(), timing);
-  if (options.layers) {
-    const LayerSpeeds speeds = time_layers(trial, config, timing.steps, peak.flops_per_second);
-    result["layers"] = to_json(speeds);
-    text += "\n\n" + table_of(speeds);
+  std::optional<LayerSpeeds> layers;
+  if (options.layers) layers = time_layers(trial, config, timing.steps, peak.flops_per_second);
+  if (options.json) {
+    if (layers) result["layers"] = to_json(*layers);
+    log.info(records::json_line(result));
+  } else {
+    log.info(text_of(result, config, trial.parts(), timing) + (layers ? "\n\n" + table_of(*layers) : ""));
   }
-  log.info(options.json ? records::json_line(result) : text);
 }
 
 namespace {

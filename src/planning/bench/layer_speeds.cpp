@@ -58,6 +58,12 @@ double LayerFloors::seconds() const {
   return sum;
 }
 
+void require_network(const settings::Config& config, const models::Model& model, const std::string& option) {
+  if (model.staged() != nullptr) return;
+  throw ConfigError(
+      fmt::format("{}: model.kind = \"{}\" has no layers; leave the option out", option, config.model.kind));
+}
+
 LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, Index batch, int states,
                          double flops_per_second) {
   LayerFloors floors{.roofline = {flops_per_second, backend.measure_memory_levels()}, .passes = {}};
@@ -79,10 +85,7 @@ void require_layers(const settings::Config& config, BenchTrial& trial, int ranks
         "bench --layers: with strategy.kind = \"{}\" several threads train at the same time; choose another strategy",
         config.strategy.kind));
   }
-  if (trial.parts().model->staged() == nullptr) {
-    throw ConfigError(
-        fmt::format("bench --layers: model.kind = \"{}\" has no layers; leave --layers out", config.model.kind));
-  }
+  require_network(config, *trial.parts().model, "bench --layers");
   if (config.train.micro_batches > 1) {
     throw ConfigError(
         fmt::format("bench --layers: it times steps of one micro-batch, but train.micro_batches = {}; set it to 1, and "

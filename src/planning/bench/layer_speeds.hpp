@@ -18,6 +18,10 @@ struct LayerFloors {
   double seconds() const;  ///< of all passes together
 };
 
+/// Checks that the model is a network. \param option of the command that asks for its layers: "bench --layers"
+/// \throws ConfigError
+void require_network(const settings::Config& config, const models::Model& model, const std::string& option);
+
 /// Measures the levels of memory. \pre the model is a network \param batch examples of a micro-batch
 /// \param states vectors of the optimizer that are as long as θ \param flops_per_second the measured peak
 LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, Index batch, int states,

@@ -31,10 +31,9 @@ struct Floor {
 };
 
 /// The floors of the passes of a step, in their order, and that of the optimizer's update at the end. What a backward
-/// pass computes anew is part of it. Which level holds
-/// what follows from the step itself: what was last touched n distinct bytes ago is in the first level that holds n
-/// bytes, as if each level kept what was used last, and is written back there. \param parameters floats of θ \param
-/// states vectors of the optimizer, each as long as θ
+/// pass computes anew is part of it. Which level holds what follows from the step itself: what was last touched n
+/// distinct bytes ago is in the first level that holds n bytes, as if each level kept what was used last, and is
+/// written back there. \param parameters floats of θ \param states vectors of the optimizer, each as long as θ
 std::vector<Floor> floors_of(const std::vector<nn::LayerWork>& step, Index parameters, int states,
                              const Roofline& roofline);
 

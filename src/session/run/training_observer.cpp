@@ -263,8 +263,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const Seconds
   context_.records->metrics->write(line);
 }
 
-/// Whether this rank's worker made a step since the last report. Ranks at their own pace may leave all of them to
-/// others.
+/// Whether rank 0 made a step since the last report. Ranks at their own pace may leave all of them to others.
 bool TrainingObserver::made_a_step() const {
   const std::vector<std::int64_t>&now = header_.worker_steps, &before = reported_worker_steps_;
   if (now.empty()) return true;
