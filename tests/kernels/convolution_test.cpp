@@ -38,14 +38,24 @@ TEST_CASE("… for batches in blocks of 48, whose rows of the output are cut int
   check_convolution(square(3, 14, 16, 3, 1, 1), {.batch = 80});
 }
 
+// Of many images, parts of the rows are summed; of few with their channels innermost, all rows at once.
+TEST_CASE("… for images that fit into a cache and for more, with their channels innermost", "[convolution]") {
+  for (Index batch : {1, 2, 4}) check_convolution(square(20, 12, 50, 5, 1, 0), {.batch = batch});
+  for (Index batch : {1, 3}) check_convolution(square(16, 40, 16, 3, 2, 1), {.batch = batch});  // 32,000 floats each
+}
+
 TEST_CASE("the gradient of a convolution's weights is the same on any number of threads", "[convolution]") {
-  const ProductCase c(square(64, 8, 64, 3, 1, 1), {.batch = 48});  // so many that slices of the channels are shared out
-  const auto on = [&](int threads) {
-    CpuBackend backend({.threads = threads});
-    return run(backend, c, convolution_layer(backend, c));
+  const auto check_threads = [](const ConvolutionSpec& spec, Index batch) {
+    const ProductCase c(spec, {.batch = batch});
+    const auto on = [&](int threads) {
+      CpuBackend backend({.threads = threads});
+      return run(backend, c, convolution_layer(backend, c));
+    };
+    const Outputs outputs = on(1);
+    for (int threads : {2, 4, 8}) CHECK(same_bits(outputs, on(threads)));
   };
-  const Outputs outputs = on(1);
-  for (int threads : {2, 4, 8}) CHECK(same_bits(outputs, on(threads)));
+  check_threads(square(64, 8, 64, 3, 1, 1), 48);  // so many that slices of the channels are shared out
+  check_threads(square(20, 12, 50, 5, 1, 0), 1);
 }
 
 TEST_CASE("… for any kernel, stride and padding", "[convolution]") {

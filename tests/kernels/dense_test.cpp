@@ -58,17 +58,24 @@ TEST_CASE("a gradient of so many weights that it is written past the caches is r
 }
 
 TEST_CASE("an example's outputs and gradients do not depend on how many there are beside it", "[dense]") {
-  const auto outputs = [](InstructionSet set, Index batch) {
-    ProductCase c(reference::as_convolution({{300, 1, 1}, 70, Activation::none}), {.batch = batch});
-    CpuBackend backend({.instruction_set = set});
+  const auto outputs = [](InstructionSet set, const DenseSpec& spec, Index batch) {
+    ProductCase c(reference::as_convolution(spec), {.batch = batch});
+    CpuBackend backend({.threads = 2, .instruction_set = set});
     return run(backend, c, dense_layer(backend, c));
   };
+  const std::vector<DenseSpec> specs = {
+      {{300, 1, 1}, 70, Activation::none}, {{1100, 1, 1}, 33, Activation::relu}, {{5, 1, 1}, 3, Activation::relu}};
   for (InstructionSet set : available_instruction_sets()) {
-    INFO(loops_for(set).name);
-    const Outputs one = outputs(set, 1), many = outputs(set, 70);
-    for (std::size_t tensor : {0, 2}) {
-      const Floats& first = one.tensors[tensor];
-      CHECK(std::equal(first.begin(), first.end(), many.tensors[tensor].begin()));
+    for (const DenseSpec& spec : specs) {
+      const Outputs many = outputs(set, spec, 70);
+      for (Index batch : {1, 2, 3, 4, 5, 8, 9}) {
+        INFO(loops_for(set).name << ", " << spec.in.channels << " → " << spec.units << ", batch " << batch);
+        const Outputs some = outputs(set, spec, batch);
+        for (std::size_t tensor : {0, 2}) {
+          const Floats& first = some.tensors[tensor];
+          CHECK(std::equal(first.begin(), first.end(), many.tensors[tensor].begin()));
+        }
+      }
     }
   }
 }

@@ -186,36 +186,61 @@ Index parts_of(Index weights, Index rows) {
   return std::min(std::max<Index>(1, rows), std::clamp<Index>(kPartFloats / weights, 2, kMostWeightParts));
 }
 
-/// sum [O][taps][I / groups] += what rows [first, end) of all examples' outputs contribute to a group's weights.
-void add_rows(const Loops& loops, const Convolution& c, Index group, const std::vector<Run>& columns, View x, View dy,
-              Index first, Index end, Pairs& pairs, float* sum) {
+/// Some of a convolution's weights: of channels `out` of a group, and of row `ky` of the kernel.
+struct WeightRow {
+  Index group, ky;
+  Range out;
+};
+
+/// sum [O][taps][I / groups] += what `rows` of all examples' outputs contribute to some weights.
+void add_rows(const Loops& loops, const Convolution& c, const WeightRow& weights, const std::vector<Run>& columns,
+              View x, View dy, Range rows, Pairs& pairs, float* sum) {
   const Side in({c.groups * c.in, c.y.in, c.x.in}), out({c.groups * c.out, c.y.out, c.x.out});
-  for (Index ky = 0; ky < c.y.kernel; ++ky) {
-    for (const Run& run : columns) {
-      const std::size_t together = c.runs ? run.taps.size() : 1;
-      for (std::size_t tap = 0; tap < run.taps.size(); tap += together) {
-        pairs.clear();
-        for (Index i = first; i < end; ++i) {
-          const Index example = i / c.y.out, oy = i % c.y.out;
-          const Range elements = c.y.elements(oy);
-          if (ky < elements.first || ky >= elements.end) continue;
-          pairs.add(x.data() + in.at(example, c.y.input(oy, ky), run.taps[tap].position) + group * c.in,
-                    dy.data() + out.at(example, oy, run.first) + group * c.out);
-        }
-        if (pairs.count() == 0) continue;
-        const ProductShape shape{.m = static_cast<Index>(together) * c.in,
-                                 .n = c.out,
-                                 .k = run.count,
-                                 .lda = c.x.stride * in.channels,
-                                 .ldb = out.channels,
-                                 .ldc = c.taps() * c.in,
-                                 .transposed = true,
-                                 .accumulate = true};
-        loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
-                      sum + c.weight_at(group * c.out, ky, run.taps[tap].element), nullptr);
+  const Index channel = weights.group * c.out + weights.out.first;
+  for (const Run& run : columns) {
+    const std::size_t together = c.runs ? run.taps.size() : 1;
+    for (std::size_t tap = 0; tap < run.taps.size(); tap += together) {
+      pairs.clear();
+      for (Index i = rows.first; i < rows.end; ++i) {
+        const Index example = i / c.y.out, oy = i % c.y.out;
+        const Range elements = c.y.elements(oy);
+        if (weights.ky < elements.first || weights.ky >= elements.end) continue;
+        pairs.add(x.data() + in.at(example, c.y.input(oy, weights.ky), run.taps[tap].position) + weights.group * c.in,
+                  dy.data() + out.at(example, oy, run.first) + channel);
       }
+      if (pairs.count() == 0) continue;
+      const ProductShape shape{.m = static_cast<Index>(together) * c.in,
+                               .n = weights.out.size(),
+                               .k = run.count,
+                               .lda = c.x.stride * in.channels,
+                               .ldb = out.channels,
+                               .ldc = c.taps() * c.in,
+                               .transposed = true,
+                               .accumulate = true};
+      loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
+                    sum + c.weight_at(channel, weights.ky, run.taps[tap].element), nullptr);
     }
   }
+}
+
+constexpr Index kFewFloats = Index{1} << 16;  ///< 256 KiB of x and dy, which stay in the second-level cache
+
+/// Where x and dy stay in a cache: the weights are divided among the threads, and each is summed at once.
+void few_backward_weights(const Loops& loops, int threads, const Convolution& c, const std::vector<Run>& columns,
+                          View x, View dy, Index rows, MutableView dw, Write write) {
+  const Index slices = std::min((c.out + kTileColumns - 1) / kTileColumns, (2 * threads + c.y.kernel - 1) / c.y.kernel);
+  parallel_ranges(threads, c.groups * c.y.kernel * slices, [&](Index first, Index end, int) {
+    Pairs pairs(rows);
+    for (Index i = first; i < end; ++i) {
+      const Index slice = i % slices;
+      const WeightRow weights{
+          i / slices / c.y.kernel, i / slices % c.y.kernel, {c.out * slice / slices, c.out * (slice + 1) / slices}};
+      for (Index o = weights.out.first; write == Write::overwrite && o < weights.out.end; ++o) {
+        std::fill_n(dw.data() + c.weight_at(weights.group * c.out + o, weights.ky, 0), c.x.kernel * c.in, 0.0F);
+      }
+      add_rows(loops, c, weights, columns, x, dy, {0, rows}, pairs, dw.data());
+    }
+  });
 }
 
 }  // namespace
@@ -273,6 +298,9 @@ void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index ba
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const std::vector<Run> columns = runs_of(taps_of_outputs(c.x), 1);
   const Index size = c.weights(), rows = batch * c.y.out, parts = parts_of(size, rows);
+  if (batch * (spec.in.size() + spec.out().size()) <= kFewFloats) {
+    return few_backward_weights(loops_, settings_.threads, c, columns, x, dy, rows, dw, write);
+  }
   const Index row_floats = c.x.out * c.groups * (c.out + c.x.stride * c.in);
   const Index at_once = std::max<Index>(1, kFloatsAtOnce / row_floats);
   float* const sums = partials_.floats(parts * size);
@@ -283,8 +311,9 @@ void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index ba
       std::fill_n(sum, size, 0.0F);
       const Index end = rows * (part + 1) / parts;
       for (Index row = rows * part / parts; row < end; row += at_once) {
-        for (Index group = 0; group < c.groups; ++group) {
-          add_rows(loops_, c, group, columns, x, dy, row, std::min(row + at_once, end), pairs, sum);
+        for (Index i = 0; i < c.groups * c.y.kernel; ++i) {
+          add_rows(loops_, c, {i / c.y.kernel, i % c.y.kernel, {0, c.out}}, columns, x, dy,
+                   {row, std::min(row + at_once, end)}, pairs, sum);
         }
       }
     }

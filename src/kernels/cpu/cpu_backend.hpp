@@ -263,6 +263,7 @@ class CpuBackend final : public Backend, public DecodeKernels {
   void mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
   void mask_and_sum_rows(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
   static void add_up_bias(const float* sums, Index parts, Index lanes, MutableView db, Write write);
+  void dense_forward_of_few_rows(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void dense_forward_of_few(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx);
   void dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);

@@ -152,7 +152,6 @@ void data_inputs(const Loops& loops, const Dense& dense, View w, View dy, Mutabl
   }
 }
 
-constexpr Index kColumns = 6;        ///< of a product's tile
 constexpr Index kLargeColumns = 48;  ///< of a product of large matrices, which copies the whole first matrix
 
 /// Calls work(first, last) on parts of the columns of a product; but for the last one, they are multiples of `tile`.
@@ -161,6 +160,13 @@ void parallel_columns(int threads, Index columns, Index tile, const Work& work) 
   parallel_ranges(threads, (columns + tile - 1) / tile, [&](Index first, Index last, int) {
     if (first < last) work(first * tile, std::min(last * tile, columns));
   });
+}
+
+/// out [size][width] = the rows of `values`, [examples][size], and zeros in the lanes without an example.
+void set_examples(const Loops& loops, Index examples, Index size, const float* values, Index stride, float* out,
+                  Index width) {
+  std::fill_n(out, size * width, 0.0F);
+  loops.transpose(examples, size, values, stride, out, width);
 }
 
 }  // namespace
@@ -178,8 +184,9 @@ void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View 
   if (fixed_ && batch <= Lanes::kNarrow && dense.in * dense.units <= kKeptWeights) {
     return dense_forward_of_few(spec, batch, from, w, b, y);
   }
-  const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / kColumns) * kColumns;
-  parallel_columns(settings_.threads, dense.units, kColumns, [&](Index first, Index end) {
+  if (batch > 0 && batch <= FewExamplesLoops::kMost) return dense_forward_of_few_rows(spec, batch, from, w, b, y);
+  const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / kTileColumns) * kTileColumns;
+  parallel_columns(settings_.threads, dense.units, kTileColumns, [&](Index first, Index end) {
     for (Index unit = first; unit < end; unit += tile) {
       forward_units(loops_of(dense.lanes), dense, spec, from, w, b, y, unit, std::min(unit + tile, end));
     }
@@ -213,8 +220,26 @@ void CpuBackend::dense_forward_of_few(const DenseSpec& spec, Index batch, View x
     float* const sum = sums + panel * kPanel * Lanes::kNarrow;
     float* const out = y.data() + panel * kPanel * width;
     loops_.product(shape, &left, &right, 1, b.empty() ? nullptr : b.data() + panel * kPanel, sum, nullptr);
-    std::fill_n(out, shape.m * width, 0.0F);
-    loops_.transpose(batch, shape.m, sum, kPanel, out, width);
+    set_examples(loops_, batch, shape.m, sum, kPanel, out, width);
+  });
+}
+
+/// The same outputs for very few examples, with W as it is: tiles of it are transposed in registers.
+void CpuBackend::dense_forward_of_few_rows(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) {
+  const Dense dense(spec, batch);
+  const Index width = dense.lanes.width, units = dense.units;
+  float* const outputs = packed_.floats(batch * units);  // [example][units]
+  parallel_columns(settings_.threads, units, Lanes::kVector, [&](Index first, Index end) {
+    const FewExamplesShape shape{.examples = batch,
+                                 .units = end - first,
+                                 .in = dense.in,
+                                 .ldw = dense.in,
+                                 .lanes = width,
+                                 .ld = units,
+                                 .relu = spec.activation == Activation::relu};
+    loops_.few_examples.forward(shape, x.data(), w.data() + first * dense.in, b.empty() ? nullptr : b.data() + first,
+                                outputs + first);
+    set_examples(loops_, batch, end - first, outputs + first, units, y.data() + first * width, width);
   });
 }
 
@@ -233,7 +258,21 @@ void CpuBackend::dense_backward(const DenseSpec& spec, Index batch, View x, View
 void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx) {
   const Dense dense(spec, batch);
   const bool large = loops_.matrix_product != nullptr && is_large(dense);
-  parallel_columns(settings_.threads, dense.in, large ? kLargeColumns : kColumns, [&](Index first, Index end) {
+  if (!large && batch > 0 && batch <= FewExamplesLoops::kMost) {
+    float* const outputs = packed_.floats(batch * dense.in);  // [example][in]
+    return parallel_columns(settings_.threads, dense.in, kPanel, [&](Index first, Index end) {
+      const FewExamplesShape shape{.examples = batch,
+                                   .units = dense.units,
+                                   .in = end - first,
+                                   .ldw = dense.in,
+                                   .lanes = dense.lanes.width,
+                                   .ld = dense.in};
+      loops_.few_examples.backward(shape, dy.data(), w.data() + first, outputs + first);
+      set_examples(loops_, batch, end - first, outputs + first, dense.in, dx.data() + first * dense.lanes.width,
+                   dense.lanes.width);
+    });
+  }
+  parallel_columns(settings_.threads, dense.in, large ? kLargeColumns : kTileColumns, [&](Index first, Index end) {
     (large ? large_data : data_inputs)(loops_of(dense.lanes), dense, w, dy, dx, first, end);
   });
 }
@@ -242,6 +281,7 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
                                         Write write) {
   const Dense dense(spec, batch);
   const Index width = dense.lanes.width, blocks = dense.lanes.blocks, in = dense.in;
+  const Index used = blocks == 1 ? batch : width;  // the other lanes of dy are zero
   if (loops_.matrix_product != nullptr && is_large(dense)) {
     return parallel_columns(settings_.threads, dense.units, kLargeColumns, [&](Index first, Index end) {
       large_weights(loops_, dense, x, dy, dw, write, first, end);
@@ -266,7 +306,7 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
       }
       const ProductShape shape{.m = std::min(kPanel, in - first),
                                .n = std::min(kUnitsAtOnce, dense.units - unit),
-                               .k = width,
+                               .k = used,
                                .lda = kPanel,
                                .ldb = width,
                                .ldc = in,

@@ -185,6 +185,24 @@ struct AttentionLoops {
   void (*multiply)(Count rows, Count lanes, const float* y, float* x);
 };
 
+/// A dense layer of few examples: W [units][in], rows `ldw` floats apart; x [in][lanes] and dy [units][lanes], whose
+/// first `examples` lanes count.
+struct FewExamplesShape {
+  Count examples = 0, units = 0, in = 0;
+  Count ldw = 0, lanes = 0;
+  Count ld = 0;  ///< floats from one example to the next of what is computed
+  bool relu = false;
+};
+
+/// See few_examples.cpp. Sums have the same order as those of `product`.
+struct FewExamplesLoops {
+  static constexpr Count kMost = 4;  ///< examples
+  /// y[e][u] = f(Σ_i W[u][i] x[i][e] + bias[u]). \param bias [units], or null
+  void (*forward)(const FewExamplesShape& shape, const float* x, const float* w, const float* bias, float* y);
+  /// dx[e][i] = Σ_u W[u][i] dy[u][e]
+  void (*backward)(const FewExamplesShape& shape, const float* dy, const float* w, float* dx);
+};
+
 /// A product of row-major matrices, y (rows × units) = f(x Wᵀ + bias), x [rows][in], W [units][in].
 struct RowProduct {
   Count rows = 0, units = 0, in = 0;
@@ -487,6 +505,8 @@ static constexpr Count least_squares_scratch(Count width) {
   return width * stride + 2 * block * stride + 2 * block + 5 * stride;
 }
 
+inline constexpr Count kTileColumns = 6;  ///< of C, of the highest tile of a product: parts of C should be so wide
+
 /// C (m × n) = f([C +] Σ_r A_r (m × k) B_r (k × n) + bias), all column-major: C[i + j · ldc], and so on. B_r is given
 /// as its transpose (n × k) where `transposed`. The bias, where there is one, has one value for each column, or for
 /// each row where `bias_of_rows`; f is max(·, 0) where `relu`. Where `streams`, C is written past the caches: m is a
@@ -571,6 +591,7 @@ struct Loops {
 
   // Files of these names
   // --------------------
+  FewExamplesLoops few_examples;
   PoolLoops pool;
   BatchNormLoops batch_norm;           ///< of tiles of lanes
   BatchNormLoops channels_batch_norm;  ///< of tiles with the channels innermost

@@ -110,26 +110,15 @@ void dots(const DotShape& shape, const float* const* a, const float* const* b, C
 
 void add_dots(Loops& loops) { loops.dots = dots; }
 
-// Transposing matrices of floats in registers: a tile of kLanes × kLanes values by log₂ kLanes stages of exchanges.
-// In the stage of distance s, rows i and i + s exchange their off-diagonal blocks of s columns (Eklundh, IEEE Trans.
-// Computers 1972).
+// Transposing matrices of floats, a tile of kLanes × kLanes values at a time.
 
 namespace {
-
-template <int distance>
-inline void stages(Vector (&rows)[kLanes]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) {
-    if ((i & distance) == 0) exchange<distance>(rows[i], rows[i + distance]);
-  }
-  if constexpr (distance > 1) stages<distance / 2>(rows);
-}
 
 inline void transpose_tile(const float* in, Count in_stride, float* out, Count out_stride) {
   Vector rows[kLanes];
 #pragma GCC unroll 16
   for (Count i = 0; i < kLanes; ++i) rows[i] = load(in + i * in_stride);
-  stages<kLanes / 2>(rows);
+  transpose_registers(rows);
 #pragma GCC unroll 16
   for (Count i = 0; i < kLanes; ++i) store(out + i * out_stride, rows[i]);
 }
@@ -138,7 +127,7 @@ inline void transpose_tile(const float* in, Count in_stride, float* out, Count o
 void transpose_border(Count height, Count width, const float* in, Count in_stride, float* out, Count out_stride) {
   Vector rows[kLanes] = {};
   for (Count i = 0; i < height; ++i) rows[i] = load_first(in + i * in_stride, width);
-  stages<kLanes / 2>(rows);
+  transpose_registers(rows);
   for (Count j = 0; j < width; ++j) store_first(out + j * out_stride, rows[j], height);
 }
 

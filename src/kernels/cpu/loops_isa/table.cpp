@@ -14,6 +14,7 @@ Loops make_loops() {
   add_products(loops);
   add_dots(loops);
   add_transpose(loops);
+  add_few_examples(loops);
   add_mask(loops);
   add_peak(loops);
   add_pool(loops);

@@ -9,6 +9,7 @@ namespace unisono::kernels::cpu::UNISONO_ISA {
 void add_products(Loops& loops);
 void add_dots(Loops& loops);
 void add_transpose(Loops& loops);
+void add_few_examples(Loops& loops);
 void add_mask(Loops& loops);
 void add_peak(Loops& loops);
 void add_pool(Loops& loops);

@@ -146,4 +146,15 @@ __attribute__((always_inline)) static inline void exchange(Vector& upper, Vector
   exchange<distance>(upper, lower, std::make_integer_sequence<int, kLanes>());
 }
 
+/// Transposes a tile of kLanes × kLanes values by log₂ kLanes stages of exchanges: in the stage of distance s, rows i
+/// and i + s exchange their off-diagonal blocks of s columns (Eklundh, IEEE Trans. Computers 1972).
+template <int distance = kLanes / 2>
+__attribute__((always_inline)) static inline void transpose_registers(Vector (&rows)[kLanes]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) {
+    if ((i & distance) == 0) exchange<distance>(rows[i], rows[i + distance]);
+  }
+  if constexpr (distance > 1) transpose_registers<distance / 2>(rows);
+}
+
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
