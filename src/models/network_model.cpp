@@ -176,6 +176,7 @@ void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, Mode
   }
   const nn::LossTerms terms = loss_terms(batch, scale, sums);
   now.loss = &terms;
+  now.step = target.step;
   const nn::Workspace memory = workspace(batch.size, true);
   const View outputs = network_.forward(now, inputs_of(batch), memory);
   if (batch.size > 0 && !network_.gives_loss()) {

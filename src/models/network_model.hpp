@@ -38,6 +38,7 @@ class NetworkModel final : public Model, public Staged {
   void initialise(std::uint64_t seed, ModelState state) const override;
   void initialise_held(std::uint64_t seed, const HeldModel& held, ModelState state) const override;
 
+  std::vector<FloatRange> steps_at_once() const override { return network_.steps_at_once(); }
   void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, const GradientTarget& target,
                          kernels::LossSums& sums) override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;

@@ -8,12 +8,14 @@ namespace {
 /// Lists the passes of all nodes, as Piece runs them.
 class Lister {
  public:
-  Lister(const Network& network, const kernels::Backend& backend, Index batch)
+  Lister(const Network& network, const kernels::Backend& backend, Index batch, bool at_once)
       : piece_{network.graph(), 0, network.nodes()},
         whole_(network.graph(), backend, 0, piece_.last),
         schedule_(whole_.schedule(PassKind::training)),
         plan_(whole_.plan(batch, PassKind::training)),
-        batch_(static_cast<double>(batch)) {}
+        batch_(static_cast<double>(batch)) {
+    if (at_once) steps_ = whole_.steps_at_once();
+  }
   std::vector<LayerWork> list();
 
  private:
@@ -28,9 +30,10 @@ class Lister {
     if (node.first < node.last) ranges.push_back({of, {node.first, node.last}});
   }
   LayerWork& add(int i, bool is_backward) {
-    return work_.emplace_back(LayerWork{
-        .node = i, .layer = piece_.node(i).name, .is_backward = is_backward, .flops = 0, .reads = {}, .writes = {}});
+    return work_.emplace_back(
+        LayerWork{.node = i, .layer = piece_.node(i).name, .is_backward = is_backward, .reads = {}, .writes = {}});
   }
+  void give_gradient(LayerWork& work, const Node& node) const;
   void forward(int i, const ForwardSlots& slots, bool again);
   void recompute(int i);
   void backward(int i);
@@ -40,6 +43,7 @@ class Lister {
   const MemorySchedule& schedule_;
   WorkspacePlan plan_;
   double batch_;
+  std::vector<FloatRange> steps_;  ///< that backward passes make
   std::vector<LayerWork> work_;
 };
 
@@ -72,6 +76,18 @@ void Lister::recompute(int i) {
   }
 }
 
+/// The gradient of a node's parameters is written, or their step is made.
+void Lister::give_gradient(LayerWork& work, const Node& node) const {
+  Index first = node.first;
+  for (const FloatRange& step : steps_) {
+    if (step.first < node.first || step.last > node.last) continue;
+    work.step = step;
+    if (first < step.first) work.writes.push_back({StepVector::gradient, {first, step.first}});
+    first = step.last;
+  }
+  if (first < node.last) work.writes.push_back({StepVector::gradient, {first, node.last}});
+}
+
 void Lister::backward(int i) {
   const auto at = static_cast<std::size_t>(i);
   const BackwardStep& step = schedule_.backward[at];
@@ -92,7 +108,7 @@ void Lister::backward(int i) {
     if (step.dx >= 0) touch_parameters(work.reads, StepVector::parameters, node);
     touch(work.writes, step.dx);
     touch(work.writes, step.dresidual);
-    if (node.learns) touch_parameters(work.writes, StepVector::gradient, node);
+    if (node.learns) give_gradient(work, node);
   }
   for (const auto& [from, to, is_copy] : step.sums) {
     touch(work.reads, from);
@@ -103,8 +119,9 @@ void Lister::backward(int i) {
 
 }  // namespace
 
-std::vector<LayerWork> work_of_step(const Network& network, const kernels::Backend& backend, Index batch) {
-  return Lister(network, backend, batch).list();
+std::vector<LayerWork> work_of_step(const Network& network, const kernels::Backend& backend, Index batch,
+                                    bool at_once) {
+  return Lister(network, backend, batch, at_once).list();
 }
 
 }  // namespace unisono::nn

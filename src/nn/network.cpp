@@ -107,6 +107,8 @@ void Network::backward(const Pass& pass, const Workspace& workspace, MutableView
   whole_->backward(pass, workspace, gradient, write, ready);
 }
 
+std::vector<FloatRange> Network::steps_at_once() const { return whole_->steps_at_once(); }
+
 Index Network::moments_size() const { return whole_->moments_size(); }
 
 void Network::apply_moments(const Pass& pass, MutableView moments) const { whole_->apply_moments(pass, moments); }

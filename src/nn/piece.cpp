@@ -254,16 +254,18 @@ void Piece::run_backward(int i, const Pass& pass, const Workspace& workspace, co
     const LayerTraits traits = graph.node(i).layer->traits();
     const auto x = static_cast<std::size_t>(graph.input(i));
     const int residual = traits.multiplies ? read.activation[static_cast<std::size_t>(graph.residual(i))] : -1;
-    graph.node(i).layer->backward(pass, {.x = traits.keeps_input ? slot(workspace, read.activation[x]) : MutableView{},
-                                         .y = traits.keeps_output ? slot(workspace, read.output[at]) : MutableView{},
-                                         .kept = slot(workspace, read.kept[at]),
-                                         .dy = slot(workspace, step.dy),
-                                         .dx = half == Half::weights ? MutableView{} : slot(workspace, step.dx),
-                                         .residual = slot(workspace, residual),
-                                         .dresidual = slot(workspace, step.dresidual),
-                                         .carried = slot(workspace, schedule.carried[at]),
-                                         .gradient = gradient.values,
-                                         .write = gradient.write});
+    Pass own = pass;
+    if (!graph.node(i).frozen.empty()) own.step = nullptr;
+    graph.node(i).layer->backward(own, {.x = traits.keeps_input ? slot(workspace, read.activation[x]) : MutableView{},
+                                        .y = traits.keeps_output ? slot(workspace, read.output[at]) : MutableView{},
+                                        .kept = slot(workspace, read.kept[at]),
+                                        .dy = slot(workspace, step.dy),
+                                        .dx = half == Half::weights ? MutableView{} : slot(workspace, step.dx),
+                                        .residual = slot(workspace, residual),
+                                        .dresidual = slot(workspace, step.dresidual),
+                                        .carried = slot(workspace, schedule.carried[at]),
+                                        .gradient = gradient.values,
+                                        .write = gradient.write});
   }
   if (half != Half::weights && pass.batch > 0) add_contributions(i, pass, workspace);
 }
@@ -286,6 +288,16 @@ void Piece::add_contributions(int i, const Pass& pass, const Workspace& workspac
       pass.backend.add(of.extent, pass.batch * of.rows, slot(workspace, from), slot(workspace, to));
     }
   }
+}
+
+std::vector<FloatRange> Piece::steps_at_once() const {
+  std::vector<FloatRange> ranges;
+  for (int i = 0; i < structure_->graph.nodes(); ++i) {
+    const Node& node = structure_->graph.node(i);
+    const FloatRange range = node.layer->steps_at_once(backend_);
+    if (node.frozen.empty() && range.first < range.last) ranges.push_back(range);
+  }
+  return ranges;
 }
 
 Index Piece::moments_size() const { return structure_->back().moments.last - structure_->front().moments.first; }

@@ -33,6 +33,10 @@ class Adam final : public UpdateRule {
     backend().adam_update(adam_step(adam_, step, steps(), decoupled_), step.scale, step.ranges, step.g, step.theta,
                           state_vector(0, step), state_vector(1, step));
   }
+  std::unique_ptr<kernels::StepAtOnce> update_at_once(const RuleStep& step, kernels::StepKernels& kernels) override {
+    return kernels.adam_at_once(adam_step(adam_, step, steps(), decoupled_), step.scale.factor, step.ranges, step.theta,
+                                state_vector(0, step), state_vector(1, step));
+  }
 
   AdamConstants adam_;
   bool decoupled_;

@@ -28,11 +28,16 @@ class Sgd final : public UpdateRule {
 
  private:
   void update(const RuleStep& step) override {
-    backend().sgd_update({.rate = step.rate,
-                          .momentum = static_cast<float>(sgd_.momentum),
-                          .decay = step.decay,
-                          .nesterov = sgd_.nesterov},
-                         step.scale, step.ranges, step.g, step.theta, state_vector(0, step));
+    backend().sgd_update(scalars(step), step.scale, step.ranges, step.g, step.theta, state_vector(0, step));
+  }
+  std::unique_ptr<kernels::StepAtOnce> update_at_once(const RuleStep& step, kernels::StepKernels& kernels) override {
+    return kernels.sgd_at_once(scalars(step), step.scale.factor, step.ranges, step.theta, state_vector(0, step));
+  }
+  kernels::SgdStep scalars(const RuleStep& step) const {
+    return {.rate = step.rate,
+            .momentum = static_cast<float>(sgd_.momentum),
+            .decay = step.decay,
+            .nesterov = sgd_.nesterov};
   }
 
   SgdSettings sgd_;

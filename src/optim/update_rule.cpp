@@ -74,6 +74,19 @@ void UpdateRule::update_floats(FloatRange floats, std::span<const kernels::Updat
   backend_.submit();
 }
 
+std::unique_ptr<kernels::StepAtOnce> UpdateRule::step_at_once(MutableView parameters) {
+  auto* const kernels = dynamic_cast<kernels::StepKernels*>(&backend_);
+  if (kernels == nullptr || !steps_in_parts() || divided_) return nullptr;
+  return update_at_once({.theta = parameters,
+                         .g = {},
+                         .ranges = ranges_,
+                         .floats = {0, std::ssize(parameters)},
+                         .rate = static_cast<float>(rate_),
+                         .decay = static_cast<float>(weight_decay_),
+                         .scale = scale_},
+                        *kernels);
+}
+
 void UpdateRule::reset() {
   for (OptimizerState& state : state_) backend_.clear(state.values.view());
   steps_ = 0;

@@ -91,6 +91,7 @@ class UpdateRule : public Optimizer {
   bool steps_in_parts() const final { return clip_norm_ == 0 && !has_block_rates_; }
   void begin_step(double learning_rate, float gradient_scale) final;
   void step_part(Index first, MutableView parameters, View gradient) final;
+  std::unique_ptr<kernels::StepAtOnce> step_at_once(MutableView parameters) final;
   std::vector<OptimizerState>& state() final { return state_; }
   std::int64_t steps() const final { return steps_; }
   void set_steps(std::int64_t steps) final { steps_ = steps; }
@@ -107,6 +108,11 @@ class UpdateRule : public Optimizer {
 
   /// Updates θ and the state in the ranges of the step, which steps() counts already.
   virtual void update(const RuleStep& step) = 0;
+  /// The same as `update`, where a backward pass makes it. \param step of all of θ, without g
+  virtual std::unique_ptr<kernels::StepAtOnce> update_at_once(const RuleStep& /*step*/,
+                                                              kernels::StepKernels& /*kernels*/) {
+    return nullptr;
+  }
 
   kernels::UpdateKernels& backend() { return backend_; }
   const std::vector<kernels::UpdateRange>& ranges() const { return ranges_; }  ///< of all of this rank's θ

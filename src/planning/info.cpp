@@ -248,7 +248,8 @@ std::optional<LayerFloors> floors_for(comm::Communicator& world, const settings:
   world.barrier();
   const double peak = backend.measure_peak_flops_per_second();
   world.barrier();
-  return layer_floors(model, backend, batch, optim::optimizer_state_vectors(config.optimizer), peak);
+  return layer_floors(model, backend, {.batch = batch, .states = optim::optimizer_state_vectors(config.optimizer)},
+                      peak);
 }
 
 /// As a rank with so many threads trains.

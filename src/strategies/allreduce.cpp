@@ -104,6 +104,20 @@ std::unique_ptr<parallel::GradientExchange> make_sum(TrainContext& run,
                                          run.clock);
 }
 
+/// Without other ranks, and without anything that changes g before the step.
+bool train_alone(TrainContext& run, std::int64_t last_step) {
+  parallel::OwnSteps steps(run);
+  bool go_on = true;
+  for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
+    const double rate = run.schedule.rate(step);
+    const data::Batch batch = steps.make(parallel::MeanOver::all_replicas, rate, run.observer.reads_gradient(step));
+    StepRecord record = make_record(batch, step + 1, rate, /*consistent=*/true);
+    record.gradient_is_whole = steps.gradient_is_whole();
+    go_on = run.observer.step(record);
+  }
+  return go_on;
+}
+
 /// \param sum of g over the ranks; null: none is needed before the step
 /// \param sharded makes the steps; null: every rank makes them as a whole
 bool train_until(TrainContext& run, std::int64_t last_step, std::unique_ptr<parallel::GradientExchange> sum,
@@ -140,6 +154,7 @@ void Allreduce::train(TrainContext& run) {
 }  // namespace
 
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const parallel::CompressionSettings& compression) {
+  if (run.communicator.size() == 1 && !compression.is_on() && run.leaves == 0) return train_alone(run, last_step);
   return train_until(run, last_step, make_sum(run, compression), nullptr);
 }
 

@@ -58,18 +58,6 @@ std::vector<parallel::StateVector> Averaging::state_vectors() const {
   return vectors;
 }
 
-/// A step on this rank's own examples.
-/// \return the last micro-batch
-data::Batch local_step(TrainContext& run, double learning_rate) {
-  const data::Batch batch = run.replica.gradient_of_step(run, parallel::MeanOver::own_examples, nullptr);
-  if (batch.rank_step_size > 0) {
-    parallel::update_parameters(run, learning_rate);
-  } else {
-    run.optimizer->set_steps(run.optimizer->steps() + 1);  // the ranks' counts stay equal
-  }
-  return batch;
-}
-
 /// The averages of a run.
 class Averages {
  public:
@@ -197,6 +185,8 @@ void Averaging::train(TrainContext& run) {
   const std::int64_t together = std::min(run.total_steps, settings_.allreduce_epochs * run.source.steps_per_epoch());
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
   const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;
+  std::optional<parallel::OwnSteps> own_steps;
+  if (!scratch) own_steps.emplace(run);
 
   const std::int64_t first = std::max(run.first_step, together);
   Averages averages(run, settings_, adaptive_);
@@ -205,9 +195,12 @@ void Averaging::train(TrainContext& run) {
     const double rate = run.schedule.rate(step);
     averages.begin_step(step);
     const data::Batch batch =
-        scratch ? step_in_place(run, *scratch, rate, &averages.parameters()) : local_step(run, rate);
+        own_steps ? own_steps->make(parallel::MeanOver::own_examples, rate, run.observer.reads_gradient(step))
+                  : step_in_place(run, *scratch, rate, &averages.parameters());
     const bool one_model = averages.after_step(batch, step + 1);
-    go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/one_model)) || !one_model;
+    StepRecord record = make_record(batch, step + 1, rate, /*consistent=*/one_model);
+    record.gradient_is_whole = own_steps && own_steps->gradient_is_whole();
+    go_on = run.observer.step(record) || !one_model;
     if (one_model) averages.begin_period(step + 1);
   }
 }

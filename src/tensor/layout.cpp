@@ -165,4 +165,15 @@ void from_canonical(const Block& block, View canonical, MutableView stored) {
   });
 }
 
+std::vector<FloatRange> gaps_between(const std::vector<FloatRange>& ranges, Index size) {
+  std::vector<FloatRange> gaps;
+  Index first = 0;
+  for (const FloatRange& range : ranges) {
+    if (first < range.first) gaps.push_back({first, range.first});
+    first = range.last;
+  }
+  if (first < size) gaps.push_back({first, size});
+  return gaps;
+}
+
 }  // namespace unisono

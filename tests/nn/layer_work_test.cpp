@@ -75,6 +75,31 @@ TEST_CASE("frozen layers have no gradient to write, and those before them no bac
   CHECK(floats_in(step[2].reads, StepVector::parameters) == 0);
 }
 
+TEST_CASE("a backward pass that makes the step of its weights writes the gradient of the others alone",
+          "[layer_work]") {
+  const auto backend = kernels::make_cpu_backend(1);
+  const NetworkSettings settings{.layers = {dense(20), layer("relu"), dense(3)}};
+  const Network network(settings, {{16}}, *backend);
+  const std::vector<Block>& blocks = network.parameters().blocks();
+  const auto weights = [&](std::size_t i) {
+    return FloatRange{blocks[i].offset, blocks[i].offset + blocks[i].stored_size()};
+  };
+  REQUIRE(network.steps_at_once() == std::vector<FloatRange>{weights(0), weights(2)});
+  const std::vector<LayerWork> apart = work_of_step(network, *backend, 8);
+  const std::vector<LayerWork> step = work_of_step(network, *backend, 8, /*at_once=*/true);
+  REQUIRE(step.size() == apart.size());
+  CHECK(step[2].step == weights(2));
+  CHECK(step[3].step == weights(0));
+  CHECK(apart[3].step == FloatRange{});
+  const auto written = [](const LayerWork& work) { return floats_in(work.writes, StepVector::gradient); };
+  CHECK(written(apart[3]) - written(step[3]) == 16 * 20);
+  CHECK(written(step[3]) >= 20);  // of the bias
+
+  const Network frozen(settings, {{16}}, *backend, {.freeze = {"dense1.weight"}});
+  CHECK(frozen.steps_at_once() == std::vector<FloatRange>{weights(2)});
+  CHECK(Network(settings, {{16}}, *std::make_unique<ReferenceBackend>()).steps_at_once().empty());
+}
+
 TEST_CASE("what is computed anew counts in the backward pass", "[layer_work]") {
   ReferenceBackend backend;
   const NetworkSettings settings{.layers = {dense(16), residual({dense(16), layer("relu"), dense(16)}), dense(3)}};

@@ -76,6 +76,14 @@ TEST_CASE("an update reads g, and reads and writes parameters and the optimizer'
     CHECK(floors[0].bytes == bytes * (3 + 2 * states));
     CHECK(floors[0].seconds() == Approx(std::max(bytes * (2 + states) / 1e9, bytes * (1 + states) / 0.5e9)));
   }
+  // A backward pass that makes the step of half of them reads and writes these, and reads no g.
+  nn::LayerWork backward = pass(0, {}, {});
+  backward.is_backward = true;
+  backward.step = {16 * kFloats, 48 * kFloats};
+  const auto floors = floors_of({backward}, 64 * kFloats, 1, kMachine);
+  REQUIRE(floors.size() == 2);
+  CHECK(floors[0].bytes == bytes / 2 * 4);
+  CHECK(floors[1].bytes == bytes / 2 * 5);
   // Small vectors stay in the cache.
   const nn::StepRange gradient{nn::StepVector::gradient, {0, 2 * kFloats}};
   CHECK(floors_of({pass(0, {}, {gradient})}, 2 * kFloats, 0, kMachine)[1].bound() == "cache");

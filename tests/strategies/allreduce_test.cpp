@@ -220,6 +220,53 @@ TEST_CASE("a network with local batch statistics ends as one model on every rank
   CHECK(ranks_agree(outcome));
 }
 
+// The observer reads the gradient of the steps that are due: of all, or of hardly any.
+TEST_CASE("steps inside of the backward pass are those of a gradient and an update", "[allreduce]") {
+  const auto own = [](Training training) {
+    training.epochs = 3;
+    training.due_every = 1;
+    const auto apart = train(small_images(), training);
+    training.due_every = 5;
+    const auto at_once = train(small_images(), training);
+    for (std::size_t rank = 0; rank < apart.size(); ++rank) {
+      CHECK(at_once[rank].trajectory == apart[rank].trajectory);
+      CHECK(at_once[rank].losses == apart[rank].losses);
+      CHECK(at_once[rank].optimizer_steps == apart[rank].optimizer_steps);
+      for (std::size_t i = 0; i < apart[rank].optimizer_state.size(); ++i) {
+        CHECK(std::ranges::equal(at_once[rank].optimizer_state[i].values.view(),
+                                 apart[rank].optimizer_state[i].values.view()));
+      }
+      CHECK(std::ranges::all_of(apart[rank].records, &StepRecord::gradient_is_whole));
+    }
+    return std::ranges::count_if(at_once[0].records,
+                                 [](const StepRecord& record) { return !record.gradient_is_whole; });
+  };
+  const Training plain{.model = small_network(true), .optimizer = momentum_sgd(0.05), .batch_size = 7};
+  const auto with = [&](auto change) {
+    Training training = plain;
+    change(training);
+    return training;
+  };
+  // 12 steps, of which the fifth and the tenth are due.
+  CHECK(own(plain) == 10);
+  CHECK(own(with([](Training& one) { one.optimizer = tame_adam(); })) == 10);
+  CHECK(own(with([](Training& one) {
+          one.optimizer = optim::with({.kind = "adamw", .learning_rate = 0.02, .weight_decay = 0.1}, "beta1 = 0.8");
+        })) == 10);
+  CHECK(own(with([](Training& one) { one.strategy = strategy_of("kind = 'serial'"); })) == 10);
+  CHECK(own(with([](Training& one) {
+          one.strategy = strategy_of("kind = 'averaging', period = 2");
+          one.ranks = 3;
+          one.batch_size = 8;  // the last batch of an epoch leaves a rank with two examples
+        })) > 0);
+  // Not with several micro-batches, norms, other rules, or a reproducible sum.
+  CHECK(own(with([](Training& one) { one.micro_batches = 2; })) == 0);
+  CHECK(own(with([](Training& one) { one.optimizer.clip_norm = 1; })) == 0);
+  CHECK(own(with([](Training& one) { one.optimizer = {.kind = "lamb", .learning_rate = 0.01}; })) == 0);
+  CHECK(own(with([](Training& one) { one.optimizer = {.kind = "rmsprop", .learning_rate = 0.01}; })) == 0);
+  CHECK(own(with([](Training& one) { one.leaves = 2; })) == 0);
+}
+
 TEST_CASE("allreduce reports every step as consistent, and stops when the observer wishes", "[allreduce]") {
   const Examples examples = random_examples(10, {.channels = 2}, 0);
   Training training{.model = least_squares(), .ranks = 2, .batch_size = 4, .epochs = 2};

@@ -245,4 +245,12 @@ TEST_CASE("what training may change are the segments between frozen blocks, padd
   CHECK(ParameterLayout().trainable() == std::vector<FloatRange>{{0, 0}});
 }
 
+TEST_CASE("what lies between ranges", "[layout]") {
+  using Ranges = std::vector<FloatRange>;
+  CHECK(gaps_between({}, 10) == Ranges{{0, 10}});
+  CHECK(gaps_between({}, 0).empty());
+  CHECK(gaps_between({{0, 10}}, 10).empty());
+  CHECK(gaps_between({{2, 4}, {4, 5}, {8, 9}}, 10) == Ranges{{0, 2}, {5, 8}, {9, 10}});
+}
+
 }  // namespace unisono

@@ -7,6 +7,7 @@
 
 #include "unisono/data/batch.hpp"
 #include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/step_kernels.hpp"
 #include "unisono/tensor/gradient_ready.hpp"
 #include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
@@ -27,6 +28,8 @@ struct GradientTarget {
   kernels::Write write = kernels::Write::overwrite;
   GradientReady ready = {};  ///< who is told which ranges of the gradient are final; nobody: it is not asked for
   bool complete = true;      ///< whether no later batch's gradient is added to it
+  /// Makes the steps of Model::steps_at_once, of which g is not stored then; null: all of g is stored.
+  const kernels::StepAtOnce* step = nullptr;
 };
 
 /// A named figure of an evaluation, e.g. {"accuracy", 0.91}.
@@ -186,6 +189,8 @@ class Model {
   /// \param ready may be empty
   virtual void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, const GradientTarget& target,
                                  kernels::LossSums& sums) = 0;
+  /// The ranges of θ whose steps loss_and_gradient makes at once where GradientTarget::step is given, ascending.
+  virtual std::vector<FloatRange> steps_at_once() const { return {}; }
   /// The model's own penalty R(θ), e.g. from its l2. `loss_and_gradient` adds B · scale · ∇R to g.
   virtual double penalty(View /*parameters*/) const { return 0; }
   /// Adds losses and hits of a batch to `sums`, which are complete on return. As in `predict`: running statistics, no

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/step_kernels.hpp"
 #include "unisono/nn/operation.hpp"
 #include "unisono/tensor/exact_sum.hpp"
 #include "unisono/tensor/layout.hpp"
@@ -79,6 +80,9 @@ struct Pass {
   const TiedWeights* tied = nullptr;
   TensorGroup* tensor = nullptr;    ///< the ranks that share the layers' work; null: this rank does all of it
   LayerSeconds* seconds = nullptr;  ///< to which each layer's time is added; null: nobody measures
+  /// Makes the steps of the weights that Layer::steps_at_once names in the backward pass, whose gradient is not stored
+  /// then; null: the whole gradient is stored.
+  const kernels::StepAtOnce* step = nullptr;
 
   /// A block's part of `parameters`.
   View parameter(const Block& block) const { return parameters.subspan(begin(block, first_parameter), size(block)); }
@@ -201,6 +205,8 @@ class Layer {
   /// parameters may be called in two halves (see BackwardViews), with the same bits as results. The first half may be
   /// left out where dx is not wanted, unless carried_size() > 0.
   virtual void backward(const Pass& pass, const BackwardViews& views) const = 0;
+  /// The weights whose steps a backward pass can make at once (Pass::step): floats of θ.
+  virtual FloatRange steps_at_once(const kernels::Backend& /*backend*/) const { return {}; }
   /// Updates the running statistics with the batch statistics that forward has left in `moments`.
   virtual void apply_moments(const Pass& /*pass*/, MutableView /*moments*/) const {}
 

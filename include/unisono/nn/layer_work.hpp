@@ -24,10 +24,13 @@ struct LayerWork {
   bool is_backward = false;
   double flops = 0;
   std::vector<StepRange> reads, writes;
+  FloatRange step = {};  ///< floats of θ whose step the pass makes, instead of writing their gradient
 };
 
 /// The passes of a step of training over a batch of one rank, in the order in which they run.
-/// \param backend the one that the network was made for
-std::vector<LayerWork> work_of_step(const Network& network, const kernels::Backend& backend, Index batch);
+/// \param backend the one that the network was made for \param at_once whether backward passes make the steps that they
+/// can make (Pass::step)
+std::vector<LayerWork> work_of_step(const Network& network, const kernels::Backend& backend, Index batch,
+                                    bool at_once = false);
 
 }  // namespace unisono::nn

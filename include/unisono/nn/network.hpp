@@ -199,6 +199,8 @@ class Network {
   /// batch.
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                 GradientReady ready) const;
+  /// Piece::steps_at_once of the whole network.
+  std::vector<FloatRange> steps_at_once() const;
 
  private:
   Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend, const std::vector<std::string>& patterns);

@@ -91,6 +91,8 @@ class Piece {
   /// ranges for every batch. \param gradient g from pass.first_parameter on, as pass.parameters is θ
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                 GradientReady ready) const;
+  /// The ranges of θ whose steps `backward` makes at once where Pass::step is given, in ascending order.
+  std::vector<FloatRange> steps_at_once() const;
   /// Computes the input's gradient, and leaves in the workspace what `backward_weights` needs.
   void backward_inputs(const Pass& pass, const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, as `backward`, from what `backward_inputs` has left in the workspace. Never collective.

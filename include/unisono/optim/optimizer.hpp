@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
+#include "unisono/kernels/step_kernels.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 #include "unisono/tensor/holding.hpp"
 #include "unisono/tensor/layout.hpp"
@@ -50,6 +51,10 @@ class Optimizer {
   virtual void begin_step(double learning_rate, float gradient_scale = 1) = 0;
   /// Makes the part of a step for as many floats as `parameters` has, from float `first` of the whole vector on.
   virtual void step_part(Index first, MutableView parameters, View gradient) = 0;
+
+  /// Of a step in parts, after begin_step: makes parts of it inside of a backward pass. The caller makes the others.
+  /// Must not outlive the step. Null where the rule or the device cannot. \param parameters the whole vector
+  virtual std::unique_ptr<kernels::StepAtOnce> step_at_once(MutableView parameters) = 0;
 
   /// The state vectors, for checkpoints and averaging.
   virtual std::vector<OptimizerState>& state() = 0;

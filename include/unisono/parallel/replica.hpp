@@ -42,6 +42,8 @@ class Replica {
   /// \param exchange is told which ranges of g are final; may be null
   /// \return the step's last micro-batch, of which only the counts are valid
   virtual data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) = 0;
+  /// The ranges of θ whose steps its backward pass can make at once (models::GradientTarget::step), ascending.
+  virtual std::vector<FloatRange> steps_at_once() const { return {}; }
   /// Adds the losses of all examples of a source to `sums`, on one rank of the replica. Collective over the replica's
   /// ranks.
   /// \param reader is told all predictions, on the same rank; null: nobody asks for them
@@ -64,6 +66,7 @@ class SingleReplica : public Replica {
   const ParameterLayout& layout() const override { return model_.layout(); }
   const ParameterLayout& statistics_layout() const override { return model_.statistics_layout(); }
   data::Batch gradient_of_step(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) override;
+  std::vector<FloatRange> steps_at_once() const override { return model_.steps_at_once(); }
   void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums,
                 models::PredictionReader* reader) override;
 
@@ -82,6 +85,7 @@ class DividedReplica final : public SingleReplica {
   DividedReplica(models::Model& model, comm::Communicator& ranks, std::shared_ptr<const Holding> held)
       : SingleReplica(model), ranks_(ranks), held_(std::move(held)) {}
   void sum(std::span<double> values) override;
+  std::vector<FloatRange> steps_at_once() const override { return {}; }
   std::vector<FloatRange> counted() const override { return counted_floats(*held_); }
 
  private:

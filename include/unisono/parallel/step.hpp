@@ -82,6 +82,23 @@ data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExch
 /// One optimizer step: updates θ from g.
 void update_parameters(StepTerms& run, double learning_rate);
 
+/// Steps on the gradient of this replica alone. Where the rule, the device and the replica allow it, layers make the
+/// steps of their weights inside of the backward pass: that part of g is then neither written nor read. The bits are
+/// those of gradient_of_step and update_parameters.
+class OwnSteps {
+ public:
+  explicit OwnSteps(StepTerms& run);
+  /// Makes a step; without examples it only counts. \param keeps_gradient whether all of g is read afterwards
+  /// \return the step's last micro-batch
+  data::Batch make(MeanOver mean_over, double rate, bool keeps_gradient);
+  bool gradient_is_whole() const { return gradient_is_whole_; }  ///< after the last step
+
+ private:
+  StepTerms& run_;
+  std::vector<FloatRange> others_;  ///< whose steps the backward pass does not make
+  bool possible_, gradient_is_whole_ = true;
+};
+
 /// Averages the running statistics over the ranks, weighted by their examples. Does nothing where the statistics are
 /// global, and so equal on all ranks. Collective.
 /// \param examples examples of this rank since the last average

@@ -34,6 +34,7 @@ struct StepRecord {
   bool consistent = true;  ///< whether all ranks hold the same model now, so that it may be evaluated and checkpointed
   Index global_size = 0;   ///< examples over all ranks, of all steps since the previous record
   double learning_rate = 0;
+  bool gradient_is_whole = true;  ///< whether g is the gradient of the last of these steps
   /// Steps made by each worker, if workers go at their own pace; else empty.
   std::vector<std::int64_t> worker_steps = {};
   /// What a whole-batch method did in this step. Where the iteration ends the method, this step is the last one.
@@ -50,6 +51,8 @@ class Observer {
   /// The first step after step `step` that needs a consistent model (report, evaluation, checkpoint). The strategy may
   /// pass the steps in between as one record, of the last of these steps.
   virtual std::int64_t next_due(std::int64_t step) const = 0;
+  /// Whether the observer may read g after the step that follows step `step`.
+  virtual bool reads_gradient(std::int64_t step) const { return next_due(step) == step + 1; }
 };
 
 /// What one of several workers of a rank trains with: a thread that computes gradients of its own, or a worker of a

@@ -166,4 +166,7 @@ inline View part(View vector, const Block& block) {
 /// n · part / whole, without the overflow of the product.
 inline Index share_of(Index n, Index part, Index whole) { return n / whole * part + n % whole * part / whole; }
 
+/// What lies between ascending ranges of a vector of `size` floats, before the first and after the last.
+std::vector<FloatRange> gaps_between(const std::vector<FloatRange>& ranges, Index size);
+
 }  // namespace unisono

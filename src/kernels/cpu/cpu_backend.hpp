@@ -12,6 +12,7 @@
 #include "unisono/kernels/backend.hpp"
 #include "unisono/kernels/decode_kernels.hpp"
 #include "unisono/kernels/sequence_kernels.hpp"
+#include "unisono/kernels/step_kernels.hpp"
 
 namespace unisono::kernels::cpu {
 
@@ -90,7 +91,7 @@ struct RowSums;  // see embedding.cpp
 
 /// The CPU's kernels, on activations that are laid out as `Lanes` and `Methods` say. Each call uses all of the
 /// backend's threads, so only one caller may use it at a time.
-class CpuBackend final : public Backend, public DecodeKernels {
+class CpuBackend final : public Backend, public DecodeKernels, public StepKernels {
  public:
   explicit CpuBackend(const CpuSettings& settings);
   ~CpuBackend() override;
@@ -120,6 +121,9 @@ class CpuBackend final : public Backend, public DecodeKernels {
   void dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
   void dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
                       MutableView dw, MutableView db, Write write) override;
+
+  bool has_dense_step(const DenseSpec& spec) const override;
+  void dense_step(const DenseSpec& spec, Index batch, View x, View dy, Index first, const StepAtOnce& step) override;
 
   void convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
   void convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
@@ -239,6 +243,12 @@ class CpuBackend final : public Backend, public DecodeKernels {
                            View second, bool exactly, std::span<ExactSquares> sums) override;
   void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms, MutableView theta,
                   View first, View second) override;
+  std::unique_ptr<StepAtOnce> sgd_at_once(const SgdStep& step, float gradient_scale,
+                                          std::span<const UpdateRange> ranges, MutableView theta,
+                                          MutableView velocity) override;
+  std::unique_ptr<StepAtOnce> adam_at_once(const AdamStep& step, float gradient_scale,
+                                           std::span<const UpdateRange> ranges, MutableView theta, MutableView first,
+                                           MutableView second) override;
 
  private:
   // Layouts
@@ -267,6 +277,7 @@ class CpuBackend final : public Backend, public DecodeKernels {
   void dense_forward_of_few(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx);
   void dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
+  const float* transposed_inputs(const DenseSpec& spec, Index batch, View x);
   /// What a layer makes of its weights w: made in the scratch memory, or once where parameters are fixed.
   const float* prepared(View w, Index floats, float* scratch, const std::function<void(float* to)>& make);
   void examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);

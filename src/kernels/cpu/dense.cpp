@@ -9,6 +9,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/loop_team.hpp"
 
@@ -288,13 +289,7 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
     });
   }
   const Index panels = (in + kPanel - 1) / kPanel, slices = (dense.units + kUnitsAtOnce - 1) / kUnitsAtOnce;
-  // xᵀ as [panel][block][lane][kPanel]
-  float* const transposed = packed_.floats(panels * blocks * width * kPanel);
-  parallel_for(settings_.threads, panels * blocks, [&](Index i) {
-    const Index panel = i / blocks, block = i % blocks, first = panel * kPanel;
-    loops_.transpose(std::min(kPanel, in - first), width, dense.x(x, block) + first * width, width,
-                     transposed + i * width * kPanel, kPanel);
-  });
+  const float* const transposed = transposed_inputs(spec, batch, x);
   const bool streams = write == Write::overwrite && is_streamed(dense, dw);
   parallel_ranges(settings_.threads, slices * panels, [&](Index from, Index to, int) {
     std::vector<const float*> left(static_cast<std::size_t>(blocks)), right(left);
@@ -315,6 +310,103 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
       loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first, nullptr);
     }
     if (streams) finish_streams();
+  });
+}
+
+/// xᵀ as [panel][block][lane][kPanel]
+const float* CpuBackend::transposed_inputs(const DenseSpec& spec, Index batch, View x) {
+  const Dense dense(spec, batch);
+  const Index width = dense.lanes.width, blocks = dense.lanes.blocks, panels = (dense.in + kPanel - 1) / kPanel;
+  float* const transposed = packed_.floats(panels * blocks * width * kPanel);
+  parallel_for(settings_.threads, panels * blocks, [&](Index i) {
+    const Index panel = i / blocks, block = i % blocks, first = panel * kPanel;
+    loops_.transpose(std::min(kPanel, dense.in - first), width, dense.x(x, block) + first * width, width,
+                     transposed + i * width * kPanel, kPanel);
+  });
+  return transposed;
+}
+
+bool CpuBackend::has_dense_step(const DenseSpec& spec) const {
+  return loops_.matrix_product == nullptr || !is_large(Dense(spec, 1));
+}
+
+namespace {
+
+/// Some rows of a dense layer's weights, which are contiguous in θ.
+struct StepRows {
+  Index first, count;
+};
+
+constexpr Index kRowFloats = Index{1} << 15;  ///< 128 KiB of g, and as much of θ and of each state, in the second level
+
+/// How many rows of W to compute before their step: results do not depend on it.
+Index rows_at_once(const Dense& dense, int threads) {
+  const Index tiles = std::max<Index>(1, kRowFloats / dense.in / kTileColumns);
+  const Index shared = dense.units / (4 * threads) / kTileColumns;  // so that all threads have work
+  return std::clamp<Index>(shared, 1, std::min(tiles, kUnitsAtOnce / kTileColumns)) * kTileColumns;
+}
+
+/// What is prefetched while the gradient of some rows is computed: θ and the first state of these rows.
+Ahead rows_of_step(const Loops& loops, const Dense& dense, const StepRows& rows, Index first, const StepAtOnce& step) {
+  const std::span<const float* const> vectors = step.vectors();
+  const Index at = first + rows.first * dense.in, floats = rows.count * dense.in;
+  const ProductShape all{.m = dense.in, .n = rows.count, .k = dense.lanes.width};
+  const Index fetched = fetch_step(loops, all, dense.lanes.blocks, floats);
+  return {vectors[0] + at, fetched, vectors[vectors.size() > 1 ? 1 : 0] + at, fetched};
+}
+
+/// The steps of few examples: whole rows of W, each from its gradient.
+void step_of_few(const Loops& loops, int threads, const Dense& dense, View x, View dy, Index first,
+                 const StepAtOnce& step, float* scratch) {
+  const Index batch = dense.lanes.batch, in = dense.in, width = dense.lanes.width;
+  float* const rows = scratch;  // x as [example][in]
+  parallel_columns(threads, in, kPanel, [&](Index from, Index to) {
+    loops.transpose(to - from, batch, x.data() + from * width, width, rows + from, in);
+  });
+  const FewExamplesShape shape{.examples = batch, .units = 1, .in = in, .lanes = width, .ld = in};
+  parallel_ranges(threads, dense.units, [&](Index from, Index to, int thread) {
+    float* const g = scratch + (batch + thread) * in;
+    for (Index unit = from; unit < to; ++unit) {
+      loops.few_examples.weights(shape, dy.data() + unit * width, rows, g);
+      step.step(first + unit * in, in, g);
+    }
+  });
+}
+
+}  // namespace
+
+void CpuBackend::dense_step(const DenseSpec& spec, Index batch, View x, View dy, Index first, const StepAtOnce& step) {
+  const Dense dense(spec, batch);
+  const View from = in_layout(Innermost::examples, spec.in, batch, x, x_copy_);
+  if (batch > 0 && batch <= FewExamplesLoops::kMostWeights) {
+    float* const scratch = packed_.floats((batch + settings_.threads) * dense.in);
+    return step_of_few(loops_, settings_.threads, dense, from, dy, first, step, scratch);
+  }
+  const Index width = dense.lanes.width, blocks = dense.lanes.blocks, in = dense.in;
+  const Index panels = (in + kPanel - 1) / kPanel, at_once = rows_at_once(dense, settings_.threads);
+  const float* const transposed = transposed_inputs(spec, batch, from);
+  float* const gradients = partials_.floats(settings_.threads * at_once * in);
+  parallel_ranges(settings_.threads, (dense.units + at_once - 1) / at_once, [&](Index begin, Index end, int thread) {
+    std::vector<const float*> left(static_cast<std::size_t>(blocks)), right(left);
+    float* const g = gradients + thread * at_once * in;  // [row][in]
+    for (Index i = begin; i < end; ++i) {
+      const StepRows rows{i * at_once, std::min(at_once, dense.units - i * at_once)};
+      Ahead ahead = rows_of_step(loops_, dense, rows, first, step);
+      for (Index panel = 0; panel < panels; ++panel) {
+        for (Index block = 0; block < blocks; ++block) {
+          left[static_cast<std::size_t>(block)] = transposed + (panel * blocks + block) * width * kPanel;
+          right[static_cast<std::size_t>(block)] = dense.y(dy, block) + rows.first * width;
+        }
+        const ProductShape shape{.m = std::min(kPanel, in - panel * kPanel),
+                                 .n = rows.count,
+                                 .k = blocks == 1 ? batch : width,
+                                 .lda = kPanel,
+                                 .ldb = width,
+                                 .ldc = in};
+        loops_.product(shape, left.data(), right.data(), blocks, nullptr, g + panel * kPanel, &ahead);
+      }
+      step.step(first + rows.first * in, rows.count * in, g);
+    }
   });
 }
 

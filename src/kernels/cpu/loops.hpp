@@ -196,11 +196,14 @@ struct FewExamplesShape {
 
 /// See few_examples.cpp. Sums have the same order as those of `product`.
 struct FewExamplesLoops {
-  static constexpr Count kMost = 4;  ///< examples
+  static constexpr Count kMost = 4;         ///< examples
+  static constexpr Count kMostWeights = 8;  ///< examples of `weights`
   /// y[e][u] = f(Σ_i W[u][i] x[i][e] + bias[u]). \param bias [units], or null
   void (*forward)(const FewExamplesShape& shape, const float* x, const float* w, const float* bias, float* y);
   /// dx[e][i] = Σ_u W[u][i] dy[u][e]
   void (*backward)(const FewExamplesShape& shape, const float* dy, const float* w, float* dx);
+  /// dw[i] = Σ_e dy[e] x[e][i] of one unit. \param x [examples][ld]
+  void (*weights)(const FewExamplesShape& shape, const float* dy, const float* x, float* dw);
 };
 
 /// A product of row-major matrices, y (rows × units) = f(x Wᵀ + bias), x [rows][in], W [units][in].

@@ -58,6 +58,33 @@ View part(View x, const UpdateRange& range) {
   return x.subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.last - range.first));
 }
 
+/// Steps of pieces of θ, by a loop over each: run(scalars of the piece's range, first, count, g).
+template <typename Step, typename Run>
+class PieceSteps final : public StepAtOnce {
+ public:
+  /// \param vectors that the loop reads and writes
+  PieceSteps(const Step& step, float gradient_scale, std::span<const UpdateRange> ranges, Run run,
+             std::vector<const float*> vectors)
+      : ranges_(ranges),
+        decaying_(step_on({.decays = true}, step, gradient_scale)),
+        plain_(step_on({.decays = false}, step, gradient_scale)),
+        run_(std::move(run)),
+        vectors_(std::move(vectors)) {}
+
+  void step(Index first, Index count, const float* g) const override {
+    const auto range = std::ranges::upper_bound(ranges_, first, {}, &UpdateRange::last);
+    assert(range != ranges_.end() && range->first <= first && first + count <= range->last);
+    run_(range->decays ? decaying_ : plain_, first, count, g);
+  }
+  std::span<const float* const> vectors() const override { return vectors_; }
+
+ private:
+  std::span<const UpdateRange> ranges_;
+  RangeStep<Step> decaying_, plain_;
+  Run run_;
+  std::vector<const float*> vectors_;
+};
+
 }  // namespace
 
 /// SGD's loop, with or without momentum, on a chunk.
@@ -102,6 +129,34 @@ void CpuBackend::adam_update(const AdamStep& step, const GradientScale& scale, s
     loops_.updates.adam(own, g.data() + first, theta.data() + first, first_moment.data() + first,
                         second_moment.data() + first, length);
   });
+}
+
+std::unique_ptr<StepAtOnce> CpuBackend::sgd_at_once(const SgdStep& step, float gradient_scale,
+                                                    std::span<const UpdateRange> ranges, MutableView theta,
+                                                    MutableView velocity) {
+  const auto make = [&](auto run, std::vector<const float*> vectors) -> std::unique_ptr<StepAtOnce> {
+    return std::make_unique<PieceSteps<SgdStep, decltype(run)>>(step, gradient_scale, ranges, run, std::move(vectors));
+  };
+  float *const w = theta.data(), *const v = velocity.data();
+  if (velocity.empty()) {
+    return make([w, loop = loops_.updates.sgd](const auto& own, Index first, Index count,
+                                               const float* g) { loop(own, g, w + first, count); },
+                {w});
+  }
+  return make([w, v, loop = loops_.updates.momentum](const auto& own, Index first, Index count,
+                                                     const float* g) { loop(own, g, w + first, v + first, count); },
+              {w, v});
+}
+
+std::unique_ptr<StepAtOnce> CpuBackend::adam_at_once(const AdamStep& step, float gradient_scale,
+                                                     std::span<const UpdateRange> ranges, MutableView theta,
+                                                     MutableView first, MutableView second) {
+  const auto run = [w = theta.data(), m = first.data(), s = second.data(), loop = loops_.updates.adam](
+                       const auto& own, Index at, Index count, const float* g) {
+    loop(own, g, w + at, m + at, s + at, count);
+  };
+  return std::make_unique<PieceSteps<AdamStep, decltype(run)>>(
+      step, gradient_scale, ranges, run, std::vector<const float*>{theta.data(), first.data(), second.data()});
 }
 
 /// LARS as SGD's rule at rate 1: gradient and decay are multiplied by the range's rate.

@@ -23,6 +23,7 @@ class Dense final : public Layer, public Decodable {
   bool absorb_relu() override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  FloatRange steps_at_once(const kernels::Backend& backend) const override;
   void decode(const DecodeStep& step, const DecodeViews& views) const override {
     step.kernels.decode_dense(spec_, step.size(), views.x, step.parameter(weight_),
                               has_bias_ ? step.parameter(bias_) : View{}, views.y);
@@ -82,8 +83,19 @@ void Dense::forward(const Pass& pass, const ForwardViews& views) const {
 
 void Dense::backward(const Pass& pass, const BackwardViews& views) const {
   const MutableView db = has_bias_ ? pass.gradient(views.gradient, bias_) : MutableView{};
-  pass.backend.dense_backward(spec_, rows(pass), views.x, pass.parameter(weight_), views.y, views.dy, views.dx,
-                              pass.gradient(views.gradient, weight_), db, views.write);
+  const bool at_once = pass.step != nullptr && steps_at_once(pass.backend) != FloatRange{};
+  const MutableView dw = at_once ? MutableView{} : pass.gradient(views.gradient, weight_);
+  pass.backend.dense_backward(spec_, rows(pass), views.x, pass.parameter(weight_), views.y, views.dy, views.dx, dw, db,
+                              views.write);
+  if (!at_once) return;
+  dynamic_cast<kernels::StepKernels&>(pass.backend)
+      .dense_step(spec_, rows(pass), views.x, views.dy, weight_.offset, *pass.step);
+}
+
+FloatRange Dense::steps_at_once(const kernels::Backend& backend) const {
+  const auto* const kernels = dynamic_cast<const kernels::StepKernels*>(&backend);
+  if (kernels == nullptr || !kernels->has_dense_step(spec_)) return {};
+  return {weight_.offset, weight_.offset + weight_.stored_size()};
 }
 
 void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {

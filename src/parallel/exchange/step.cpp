@@ -73,6 +73,61 @@ void update_parameters(StepTerms& run, double learning_rate) {
   run.optimizer->step(run.state.parameters, run.gradient, learning_rate);
 }
 
+namespace {
+
+/// Hands on how the backward pass makes steps, where a step is one micro-batch.
+class StepInPass final : public GradientExchange {
+ public:
+  StepInPass(MutableView gradient, const kernels::StepAtOnce& step) : gradient_(gradient), step_(step) {}
+  GradientTarget target(const MicroBatchPlace& place) override {
+    GradientTarget target = target_at(sum_place(place), gradient_);
+    made_ = place.first && place.last;
+    if (made_) target.step = &step_;
+    return target;
+  }
+  void finish() override {}
+  BlockedSeconds blocked() const override { return {}; }
+  bool made() const { return made_; }
+
+ private:
+  MutableView gradient_;
+  const kernels::StepAtOnce& step_;
+  bool made_ = false;
+};
+
+}  // namespace
+
+OwnSteps::OwnSteps(StepTerms& run)
+    : run_(run), others_(gaps_between(run.replica.steps_at_once(), std::ssize(run.state.parameters))) {
+  possible_ = others_ != std::vector<FloatRange>{{0, std::ssize(run.state.parameters)}} &&
+              run.optimizer->step_at_once(run.state.parameters) != nullptr;
+}
+
+data::Batch OwnSteps::make(MeanOver mean_over, double rate, bool keeps_gradient) {
+  gradient_is_whole_ = !possible_ || keeps_gradient;
+  if (gradient_is_whole_) {
+    const data::Batch batch = run_.replica.gradient_of_step(run_, mean_over, nullptr);
+    if (batch.rank_step_size > 0) {
+      update_parameters(run_, rate);
+    } else {
+      run_.optimizer->set_steps(run_.optimizer->steps() + 1);  // the ranks' counts stay equal
+    }
+    return batch;
+  }
+  run_.optimizer->begin_step(rate);
+  const auto at_once = run_.optimizer->step_at_once(run_.state.parameters);
+  StepInPass pass(run_.gradient, *at_once);
+  const data::Batch batch = run_.replica.gradient_of_step(run_, mean_over, &pass);
+  if (batch.rank_step_size == 0) return batch;
+  const Phase phase(run_, run_.seconds.optimizer);
+  gradient_is_whole_ = !pass.made();
+  const std::vector<FloatRange> all = {{0, std::ssize(run_.state.parameters)}};
+  for (const FloatRange& range : pass.made() ? others_ : all) {
+    run_.optimizer->step_part(range.first, part(run_.state.parameters, range), part(View(run_.gradient), range));
+  }
+  return batch;
+}
+
 void average_local_statistics(StepTerms& run, Index examples) {
   average_local_statistics(run, run.communicator, static_cast<double>(examples));
 }

@@ -227,11 +227,14 @@ constexpr std::int64_t kWarmUpSteps = 8;
 /// Records only when steps end.
 class StepClock final : public strategies::Observer {
  public:
-  bool step(const strategies::StepRecord&) override {
+  bool step(const strategies::StepRecord& record) override {
     ends_.push_back(watch_.seconds());
+    gradient_is_whole_ = record.gradient_is_whole;
     return true;
   }
   std::int64_t next_due(std::int64_t step) const override { return step + 1; }
+  bool reads_gradient(std::int64_t) const override { return false; }
+  bool gradient_is_whole() const { return gradient_is_whole_; }  ///< after the last step
   /// The median of the steps' seconds, which single disturbed steps do not affect.
   double median_seconds() const {
     std::vector<double> lengths;
@@ -245,6 +248,7 @@ class StepClock final : public strategies::Observer {
  private:
   Stopwatch watch_;
   std::vector<double> ends_;
+  bool gradient_is_whole_ = true;
 };
 
 using kernels::ConvolutionEngine;
@@ -334,6 +338,7 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
   return {.steps = steps,
           .seconds = slowest[0],
           .median_step_seconds = slowest[1],
+          .steps_at_once = !clock.gradient_is_whole(),
           .parts = comm::mean_seconds(world_, training_.seconds, parts_.trains()),
           .counters = comm::combine(world_, training_.counters, Shown::in_summary),
           .device = device_steps(before, work_of(*parts_.backend), steps)};

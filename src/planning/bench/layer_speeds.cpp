@@ -64,11 +64,11 @@ void require_network(const settings::Config& config, const models::Model& model,
       fmt::format("{}: model.kind = \"{}\" has no layers; leave the option out", option, config.model.kind));
 }
 
-LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, Index batch, int states,
+LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, const StepTraits& step,
                          double flops_per_second) {
   LayerFloors floors{.roofline = {flops_per_second, backend.measure_memory_levels()}, .passes = {}};
-  const auto work = nn::work_of_step(model.staged()->network(), backend, batch);
-  floors.passes = floors_of(work, model.layout().size(), states, floors.roofline);
+  const auto work = nn::work_of_step(model.staged()->network(), backend, step.batch, step.at_once);
+  floors.passes = floors_of(work, model.layout().size(), step.states, floors.roofline);
   std::erase_if(floors.passes, [](const Floor& pass) { return pass.bytes == 0; });
   return floors;
 }
@@ -97,10 +97,11 @@ void require_layers(const settings::Config& config, BenchTrial& trial, int ranks
 LayerSpeeds time_layers(BenchTrial& trial, const settings::Config& config, std::int64_t steps,
                         double flops_per_second) {
   session::ModelParts& parts = trial.parts();
-  LayerSpeeds speeds{.floors = layer_floors(*parts.model, *parts.backend, static_cast<Index>(config.train.batch_size),
-                                            trial.optimizer_states(), flops_per_second),
-                     .seconds = {}};
   const BenchTrial::Layers timed = trial.run_with_layers(steps);
+  const StepTraits step{.batch = static_cast<Index>(config.train.batch_size),
+                        .states = trial.optimizer_states(),
+                        .at_once = timed.timing.steps_at_once};
+  LayerSpeeds speeds{.floors = layer_floors(*parts.model, *parts.backend, step, flops_per_second), .seconds = {}};
   const auto count = static_cast<double>(steps);
   speeds.step_seconds = timed.timing.seconds / count;
   for (const Floor& pass : speeds.floors.passes) {

@@ -22,9 +22,15 @@ struct LayerFloors {
 /// \throws ConfigError
 void require_network(const settings::Config& config, const models::Model& model, const std::string& option);
 
-/// Measures the levels of memory. \pre the model is a network \param batch examples of a micro-batch
-/// \param states vectors of the optimizer that are as long as θ \param flops_per_second the measured peak
-LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, Index batch, int states,
+/// A step of training, to count its work.
+struct StepTraits {
+  Index batch = 0;       ///< examples of a micro-batch
+  int states = 0;        ///< vectors of the optimizer that are as long as θ
+  bool at_once = false;  ///< whether backward passes make steps of weights (nn::Pass::step)
+};
+
+/// Measures the levels of memory. \pre the model is a network \param flops_per_second the measured peak
+LayerFloors layer_floors(const models::Model& model, kernels::Backend& backend, const StepTraits& step,
                          double flops_per_second);
 
 /// The times of the layers of one rank's steps, beside the least times.

@@ -118,6 +118,21 @@ struct Vectors {
   std::vector<double> starts;
 };
 
+/// A step of the rule on floats of θ: reads and writes θ and the optimizer's vectors, and may read g, a piece of all of
+/// them at a time.
+void add_step(const FloatRange& range, bool reads_gradient, const Vectors& vectors, std::vector<Touch>& touches) {
+  constexpr double kPiece = 1 << 14;
+  const double last = kFloat * static_cast<double>(range.last);
+  for (double at = kFloat * static_cast<double>(range.first); at < last; at += kPiece) {
+    const double end = std::min(at + kPiece, last);
+    if (reads_gradient) touches.push_back(vectors.touch(2, at, end, false));
+    for (std::size_t vector = 1; vector + 1 < vectors.starts.size(); vector += vector == 1 ? 2 : 1) {
+      touches.push_back(vectors.touch(vector, at, end, false));
+      touches.push_back(vectors.touch(vector, at, end, true));
+    }
+  }
+}
+
 PassTouches touches_of(const nn::LayerWork& work, const Vectors& vectors) {
   PassTouches pass{.floor = {.layer = work.layer,
                              .node = work.node,
@@ -127,21 +142,19 @@ PassTouches touches_of(const nn::LayerWork& work, const Vectors& vectors) {
                    .touches = {}};
   for (const nn::StepRange& range : work.reads) pass.touches.push_back(vectors.touch(range, false));
   for (const nn::StepRange& range : work.writes) pass.touches.push_back(vectors.touch(range, true));
+  add_step(work.step, false, vectors, pass.touches);
   return pass;
 }
 
-/// Reads g, and reads and writes θ and the optimizer's vectors: a piece of all of them at a time.
-PassTouches touches_of_update(const Vectors& vectors) {
-  constexpr double kPiece = 1 << 14;
-  PassTouches pass{.floor = {.layer = "update", .slowest = ""}, .touches = {}};
-  const double size = vectors.starts[2] - vectors.starts[1];
-  for (double at = 0; at < size; at += kPiece) {
-    pass.touches.push_back(vectors.touch(2, at, at + kPiece, false));
-    for (std::size_t vector = 1; vector + 1 < vectors.starts.size(); vector += vector == 1 ? 2 : 1) {
-      pass.touches.push_back(vectors.touch(vector, at, at + kPiece, false));
-      pass.touches.push_back(vectors.touch(vector, at, at + kPiece, true));
-    }
+/// The optimizer's pass: the steps that no backward pass makes. \param parameters floats of θ
+PassTouches touches_of_update(const std::vector<nn::LayerWork>& step, Index parameters, const Vectors& vectors) {
+  std::vector<FloatRange> made;
+  for (const nn::LayerWork& work : step) {
+    if (work.step.first < work.step.last) made.push_back(work.step);
   }
+  std::ranges::sort(made, {}, &FloatRange::first);
+  PassTouches pass{.floor = {.layer = "update", .slowest = ""}, .touches = {}};
+  for (const FloatRange& range : gaps_between(made, parameters)) add_step(range, true, vectors, pass.touches);
   return pass;
 }
 
@@ -213,7 +226,7 @@ std::vector<Floor> floors_of(const std::vector<nn::LayerWork>& step, Index param
   const Vectors vectors(step, parameters, states);
   std::vector<PassTouches> passes;
   for (const nn::LayerWork& work : step) passes.push_back(touches_of(work, vectors));
-  passes.push_back(touches_of_update(vectors));
+  passes.push_back(touches_of_update(step, parameters, vectors));
   double touched = 0;
   std::size_t touches = 0;
   for (const PassTouches& pass : passes) {

@@ -43,6 +43,7 @@ struct BenchTiming {
   std::int64_t steps = 0;
   double seconds = 0;                 ///< of the slowest rank
   double median_step_seconds = 0;     ///< of the slowest rank
+  bool steps_at_once = false;         ///< whether backward passes made steps of weights (nn::Pass::step)
   Seconds parts;                      ///< means over ranks
   CounterSet counters;                ///< of all ranks
   std::optional<DeviceSteps> device;  ///< what this rank's GPU did; nothing on the CPU

@@ -282,7 +282,7 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
     norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
     return norms;
   }
-  if (!traits_of(context_.plan.config.strategy).shares_model && made_a_step()) {
+  if (!traits_of(context_.plan.config.strategy).shares_model && last_.gradient_is_whole && made_a_step()) {
     const double norm = context_.training.optimizer->last_gradient_norm();
     norms["gradient_norm"] =
         norm >= 0 ? norm : std::sqrt(parts.squared_gradient_norm(context_.training.gradient.view()));

@@ -23,7 +23,9 @@ inline void add_inputs(const FewExamplesShape& shape, const float* const (&rows)
   for (Count i = 0; i < kLanes; ++i) {
     if (i >= lanes.count) break;
 #pragma GCC unroll 4
-    for (Count e = 0; e < examples; ++e) sums[e] += weights[i] * broadcast(x[(first + i) * shape.lanes + e]);
+    for (Count e = 0; e < examples; ++e) {
+      sums[e] = multiply_add(weights[i], broadcast(x[(first + i) * shape.lanes + e]), sums[e]);
+    }
   }
 }
 
@@ -72,7 +74,7 @@ inline void add_units(const FewExamplesShape& shape, Count inputs, const float* 
     for (Count e = 0; e < examples; ++e) {
       Vector sum = lanes.get(dx + e * shape.ld + i);
 #pragma GCC unroll 4
-      for (Count u = 0; u < units; ++u) sum += weights[u] * factors[u][e];
+      for (Count u = 0; u < units; ++u) sum = multiply_add(weights[u], factors[u][e], sum);
       lanes.put(dx + e * shape.ld + i, sum);
     }
   });
@@ -95,6 +97,20 @@ void backward_of(const FewExamplesShape& shape, const float* dy, const float* w,
   }
 }
 
+template <Count examples>
+void weights_of(const FewExamplesShape& shape, const float* dy, const float* x, float* dw) {
+  Vector factors[examples];
+  for (Count e = 0; e < examples; ++e) factors[e] = broadcast(dy[e]);
+  for_each_vector(shape.in, [&](Count i, auto lanes) {
+    Vector sum{};
+#pragma GCC unroll 8
+    for (Count e = 0; e < examples; ++e) {
+      sum = multiply_add(lanes.get(x + e * shape.ld + i), factors[e], sum);
+    }
+    lanes.put(dw + i, sum);
+  });
+}
+
 void forward(const FewExamplesShape& shape, const float* x, const float* w, const float* bias, float* y) {
   static constexpr decltype(FewExamplesLoops::forward) kOf[FewExamplesLoops::kMost] = {forward_of<1>, forward_of<2>,
                                                                                        forward_of<3>, forward_of<4>};
@@ -107,8 +123,15 @@ void backward(const FewExamplesShape& shape, const float* dy, const float* w, fl
   kOf[shape.examples - 1](shape, dy, w, dx);
 }
 
+void weights(const FewExamplesShape& shape, const float* dy, const float* x, float* dw) {
+  static constexpr decltype(FewExamplesLoops::weights) kOf[FewExamplesLoops::kMostWeights] = {
+      weights_of<1>, weights_of<2>, weights_of<3>, weights_of<4>,
+      weights_of<5>, weights_of<6>, weights_of<7>, weights_of<8>};
+  kOf[shape.examples - 1](shape, dy, x, dw);
+}
+
 }  // namespace
 
-void add_few_examples(Loops& loops) { loops.few_examples = {forward, backward}; }
+void add_few_examples(Loops& loops) { loops.few_examples = {forward, backward, weights}; }
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
