@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "predict/predictor.hpp"
 #include "unisono/apply/answers.hpp"
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/apply/prediction_sink.hpp"
@@ -22,41 +23,6 @@ namespace unisono::apply {
 namespace {
 
 constexpr int kRoot = 0, kTag = 72;
-
-/// The predictions of this rank's next batch.
-struct BatchPredictions {
-  std::array<std::int64_t, 2> range = {0, 0};  ///< first example, and how many: 0 at the end of this rank's part
-  std::vector<float> values;                   ///< [count, K]
-  std::vector<float> answers;                  ///< [count, A]
-};
-
-/// One model's outputs for this rank's part of the split, batch after batch.
-class Predictor {
- public:
-  Predictor(TrainedModel& model, comm::Communicator& world, Index batch_size)
-      : model_(model),
-        source_((*model.data)->evaluate(model.split, world.rank(), world.size(), batch_size, model.parts->delivery())),
-        next_(source_->first()) {
-    model.parts->backend->fix_parameters();
-  }
-
-  BatchPredictions next() {
-    BatchPredictions rows;
-    const auto batch = source_->next();
-    if (!batch) return rows;
-    rows.range = {next_, batch->size};
-    rows.values.resize(static_cast<std::size_t>(batch->size * model_.parts->model->output_size()));
-    model_.parts->model->predict(*batch, model_.parts->state(), rows.values);
-    if (answer_kind(model_).width > 0) rows.answers = models::answers_of(*batch);
-    next_ += batch->size;
-    return rows;
-  }
-
- private:
-  TrainedModel& model_;
-  std::unique_ptr<data::EvaluationSource> source_;
-  std::int64_t next_;
-};
 
 /// The mean of the models' outputs. Batches have the size of the first model's: all cut the split in the same way.
 class MeanPredictor {

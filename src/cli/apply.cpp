@@ -14,6 +14,7 @@ struct ApplyArguments {
   apply::PredictOptions predict;
   apply::WordTestOptions words;
   apply::TopOptions top;
+  bool stream = false;  ///< predict: lines of standard input
 };
 
 std::shared_ptr<ApplyArguments> add_apply_arguments(Command command, const Chosen& chosen) {
@@ -133,7 +134,8 @@ void add_predict(Command app, Chosen& chosen) {
       app.add_subcommand("predict", "write the predictions of a trained model to a file, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
   apply::PredictOptions& predicted = arguments->predict;
-  command.add_option("--output", predicted.output, "file to write: FILE.h5 or FILE.csv").required().type_name("FILE");
+  Option output =
+      command.add_option("--output", predicted.output, "file to write: FILE.h5 or FILE.csv").type_name("FILE");
   command.add_flag("--overwrite", predicted.overwrite, "replace earlier predictions");
   Option top = add_top(command, arguments->top);
   command
@@ -160,9 +162,28 @@ void add_predict(Command app, Chosen& chosen) {
       .excludes(top)
       .repeated()
       .type_name("COLUMN");
-  command.callback([arguments, top, &chosen] {
+  Option stream =
+      command
+          .add_flag("--stream", arguments->stream,
+                    "predict the lines of standard input as they come, and print a line of CSV for each: rows of a CSV "
+                    "file below the names of its columns, rows of LIBSVM, paths of pictures, or an example's values")
+          .excludes(output)
+          .excludes(top);
+  for (const char* of_a_file : {"--data", "--input", "--split", "--overwrite", "--ensemble", "--keep"}) {
+    stream.excludes(command.option(of_a_file));
+  }
+  command.callback([arguments, output, top, &chosen] {
+    if (!output.is_given() && !arguments->stream) {
+      throw ConfigError("--output is missing: predict writes FILE.h5 or FILE.csv, or prints with --stream");
+    }
     chosen.together = [arguments, top](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
+      if (arguments->stream) {
+        const apply::PredictOptions& how = arguments->predict;
+        apply::predict_stream(*world, {.model = arguments->options, .layer = how.layer, .batch_size = how.batch_size},
+                              log);
+        return ExitCode::success;
+      }
       if (!top.is_given()) {
         apply::predict(*world, arguments->options, arguments->predict, log);
         return ExitCode::success;

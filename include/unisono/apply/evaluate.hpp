@@ -74,6 +74,21 @@ struct PredictOptions {
 /// \throws ConfigError for a layer that the model does not have, CheckpointError, DataError, OutputError
 void predict(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log);
 
+/// With what `predict_stream` predicts.
+struct StreamOptions {
+  ApplyOptions model;           ///< `data`, `input` and `split` are not used
+  std::string layer;            ///< the layer whose outputs are printed; empty: the model's outputs
+  std::int64_t batch_size = 0;  ///< lines that are predicted at once, at most; 0: train.evaluation_batch_size
+};
+
+/// Predicts the lines of standard input as they come, and prints a line of CSV for each, as `predict` writes them,
+/// below a line of names. Lines that are there already are predicted together. A line is a row of a table (the first
+/// one holds the names of the columns where the training table had some), a row of LIBSVM, the path of a picture, or an
+/// example's stored values. By one process. Ends where the input ends. \throws LaunchError for several ranks,
+/// ConfigError for models of anything else, CheckpointError, DataError naming the first line that is wrong, after the
+/// predictions of those before it
+void predict_stream(comm::Communicator& world, const StreamOptions& options, Log& log);
+
 /// What `predict_top` recommends to whom, and where it writes this.
 struct TopOptions {
   ApplyOptions model;

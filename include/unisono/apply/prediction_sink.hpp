@@ -54,6 +54,19 @@ std::string output_name(const std::optional<records::ClassReading>& classes, Ind
 /// join_labels gives them, and p_cat, p_dog, …. They follow the example's number and SinkOptions::label_names.
 std::vector<std::string> columns_of(const SinkOptions& options);
 
+/// Predictions as lines of CSV.
+class PredictionRows {
+ public:
+  explicit PredictionRows(const SinkOptions& options) : options_(options) {}
+  std::string header() const;  ///< the line of names
+  /// The lines of examples. \param first the number of the first \param rows [count, K] \param answers
+  /// [count, SinkOptions::answer_width]
+  std::string text(std::int64_t first, View rows, View answers) const;
+
+ private:
+  SinkOptions options_;
+};
+
 /// Checks that a file does not exist or, if `overwrite`, that it holds earlier predictions: a set, a checkpoint or any
 /// other regular file is never replaced. \throws OutputError
 void require_replaceable(const std::string& path, bool overwrite);

@@ -70,7 +70,7 @@ struct TrainedModel {
   void say_left_out(Log& log) const;
   std::string data_text() const;  ///< what the model is applied to, for messages: "test of a.h5", or "new.csv"
 
- private:
+  /// Opens the set or file of the options, in place of an earlier one. Collective.
   void open_set(comm::Communicator& world, const ApplyOptions& options, Log& log);
 };
 

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/data/dataset.hpp"
@@ -190,6 +192,13 @@ struct RawForm {
 /// model knows all of them. \return why the file's labels or targets were left out; empty if they were not, or if there
 /// are none \throws DataError for a file that cannot be brought into the form that the model was trained on
 std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output);
+
+/// What a trained model sees of the rows of a CSV file, which are made in memory: [rows, features], encoded and
+/// normalised as the training examples were. \param text the file's bytes, with the line of names where the training
+/// table had one \param name of the file, for messages \throws DataError as import_raw
+std::vector<float> features_of_table(std::string_view text, const std::string& name, const RawForm& form);
+/// Likewise of values that are stored as those of the training set were. \param stored [examples, C, H, W]
+std::vector<float> features_of_values(std::span<const float> stored, const RawForm& form);
 
 /// The texts of some columns of a CSV file to which a trained model is to be applied, row by row in the order of the
 /// set that import_raw makes of the file: [rows][names]. \throws ConfigError for a column that is not there

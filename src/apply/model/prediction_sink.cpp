@@ -108,15 +108,28 @@ class Hdf5Sink final : public PredictionSink {
   std::unique_ptr<data::hdf5::File> file_;
 };
 
+void add_labels(const SinkOptions& options, View values, fmt::memory_buffer& text) {
+  fmt::format_to(std::back_inserter(text), ",{}", records::csv_text(data::join_labels(values, options.labels)));
+}
+
+/// A value; of a class with its name where classes have names.
+void add_value(const SinkOptions& options, float value, bool is_class, fmt::memory_buffer& text) {
+  fmt::format_to(std::back_inserter(text), ",{}", value);
+  if (!is_class || options.class_names.empty()) return;
+  const auto label = static_cast<std::size_t>(value);
+  const bool known = label < options.class_names.size();
+  fmt::format_to(std::back_inserter(text), ",{}", known ? records::csv_text(options.class_names[label]) : "");
+}
+
 /// Writes one file per rank, and concatenates them at the end.
 class CsvSink final : public PredictionSink {
  public:
-  explicit CsvSink(const SinkOptions& options) : options_(options) {
+  explicit CsvSink(const SinkOptions& options) : options_(options), rows_(options) {
     for (int rank = 0; rank < options.ranks; ++rank) {
       parts_.emplace_back(part(rank), std::ios::binary);
       if (!parts_.back()) fail(options.path, std::strerror(errno));
     }
-    parts_.front() << header();
+    parts_.front() << rows_.header();
   }
   ~CsvSink() override {
     for (int rank = 0; rank < options_.ranks; ++rank) {
@@ -126,23 +139,7 @@ class CsvSink final : public PredictionSink {
   }
 
   void write(int rank, std::int64_t first, View rows, View answers) override {
-    const auto outputs = static_cast<std::size_t>(options_.outputs);
-    const auto width = static_cast<std::size_t>(options_.answer_width);
-    fmt::memory_buffer text;
-    for (std::size_t i = 0; i < rows.size() / outputs; ++i) {
-      const View row = rows.subspan(i * outputs, outputs);
-      const std::int64_t example = first + static_cast<std::int64_t>(i);
-      fmt::format_to(std::back_inserter(text), "{}{}", example, options_.label ? options_.label(example) : "");
-      if (!options_.labels.empty()) {
-        if (width > 0) add_labels(answers.subspan(i * width, width), text);
-        add_labels(row, text);
-      } else {
-        for (const float value : answers.subspan(i * width, width)) add(value, has_labels(options_), text);
-      }
-      if (options_.classes) add(static_cast<float>(options_.classes->class_of(row)), true, text);
-      for (const float value : row) fmt::format_to(std::back_inserter(text), ",{}", value);
-      text.push_back('\n');
-    }
+    const std::string text = rows_.text(first, rows, answers);
     std::ofstream& file = parts_[static_cast<std::size_t>(rank)];
     if (!file.write(text.data(), static_cast<std::streamsize>(text.size()))) fail(options_.path, std::strerror(errno));
   }
@@ -160,25 +157,10 @@ class CsvSink final : public PredictionSink {
   }
 
  private:
-  std::string header() const {
-    std::vector<std::string> columns = columns_of(options_);
-    for (std::string& column : columns) column = records::csv_text(column);
-    return fmt::format("example{},{}\n", options_.label_names, fmt::join(columns, ","));
-  }
-  void add_labels(View values, fmt::memory_buffer& text) const {
-    fmt::format_to(std::back_inserter(text), ",{}", records::csv_text(data::join_labels(values, options_.labels)));
-  }
-  /// A value; of a class with its name where classes have names.
-  void add(float value, bool is_class, fmt::memory_buffer& text) const {
-    fmt::format_to(std::back_inserter(text), ",{}", value);
-    if (!is_class || options_.class_names.empty()) return;
-    const auto label = static_cast<std::size_t>(value);
-    const bool known = label < options_.class_names.size();
-    fmt::format_to(std::back_inserter(text), ",{}", known ? records::csv_text(options_.class_names[label]) : "");
-  }
   std::string part(int rank) const { return fmt::format("{}.{}.tmp", options_.path, rank); }
 
   SinkOptions options_;
+  PredictionRows rows_;
   std::vector<std::ofstream> parts_;
 };
 
@@ -292,6 +274,34 @@ std::vector<std::string> columns_of(const SinkOptions& options) {
   if (options.classes && named) names.emplace_back("class_name");
   for (Index i = 0; i < options.outputs; ++i) names.push_back(output_name(options.classes, options.outputs, i));
   return names;
+}
+
+std::string PredictionRows::header() const {
+  std::vector<std::string> columns = columns_of(options_);
+  for (std::string& column : columns) column = records::csv_text(column);
+  return fmt::format("example{},{}\n", options_.label_names, fmt::join(columns, ","));
+}
+
+std::string PredictionRows::text(std::int64_t first, View rows, View answers) const {
+  const auto outputs = static_cast<std::size_t>(options_.outputs);
+  const auto width = static_cast<std::size_t>(options_.answer_width);
+  fmt::memory_buffer text;
+  for (std::size_t i = 0; i < rows.size() / outputs; ++i) {
+    const View row = rows.subspan(i * outputs, outputs);
+    const std::int64_t example = first + static_cast<std::int64_t>(i);
+    fmt::format_to(std::back_inserter(text), "{}{}", example, options_.label ? options_.label(example) : "");
+    if (!options_.labels.empty()) {
+      if (width > 0) add_labels(options_, answers.subspan(i * width, width), text);
+      add_labels(options_, row, text);
+    } else {
+      for (const float value : answers.subspan(i * width, width))
+        add_value(options_, value, has_labels(options_), text);
+    }
+    if (options_.classes) add_value(options_, static_cast<float>(options_.classes->class_of(row)), true, text);
+    for (const float value : row) fmt::format_to(std::back_inserter(text), ",{}", value);
+    text.push_back('\n');
+  }
+  return fmt::to_string(text);
 }
 
 void require_replaceable(const std::string& path, bool overwrite) {

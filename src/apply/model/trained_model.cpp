@@ -124,6 +124,8 @@ std::string TrainedModel::data_text() const {
 }
 
 void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& options, Log& log) {
+  data.reset();
+  raw.reset();  // whose file has the path of the next one
   source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {
     raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch);

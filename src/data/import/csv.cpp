@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "dense/feature_writer.hpp"
 #include "import/csv_columns.hpp"
 #include "import/csv_split.hpp"
 #include "import/raw_formats.hpp"
 #include "import/rows.hpp"
 #include "import/set_writer.hpp"
 #include "import/text_table.hpp"
+#include "recipe/encoder.hpp"
 #include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/unseen.hpp"
@@ -169,6 +171,40 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
   write_recipe(table, writer);
   writer.finish();
   return table.unusable_label;
+}
+
+std::vector<float> features_of_table(std::string_view text, const std::string& name, const RawForm& form) {
+  const Preprocessing& trained = form.preprocessing;
+  const OpenText open = [&] {
+    return std::make_unique<LineReader>(as_utf8(bytes_of(text, name), trained.recipe.form.encoding));
+  };
+  const CsvTable table = scan_table_for(open, trained);
+  const Encoder encoder(trained, table.recipe, name);
+  const auto width = static_cast<std::size_t>(encoder.width());
+  std::vector<float> features;
+  CsvRow row;
+  std::int64_t number = 0;
+  read_rows(*open(), csv_rows(table.dialect), [&](const LineReader& line, const auto& fields) {
+    encode_row(table, line, fields, row);
+    features.resize(features.size() + width);
+    encoder.encode(row.features.data(), features.data() + features.size() - width, name, number++);
+  });
+  return features_of_values(features, form);
+}
+
+std::vector<float> features_of_values(std::span<const float> stored, const RawForm& form) {
+  const Preprocessing& trained = form.preprocessing;
+  GroupSchema group;
+  group.features = form.features;
+  group.scale = trained.scale;
+  group.offset = trained.offset;
+  const FeatureWriter writer(group, trained.normalization);
+  const auto size = static_cast<std::size_t>(form.features.size());
+  std::vector<float> features(stored.size());
+  for (std::size_t first = 0; first < stored.size(); first += size) {
+    writer.write(std::as_bytes(stored.subspan(first)).data(), features.data() + first);
+  }
+  return features;
 }
 
 std::vector<std::vector<std::string>> read_raw_columns(const std::string& input, const Preprocessing& preprocessing,
