@@ -411,8 +411,12 @@ bool is_relu(const Layer& layer) {
 bool is_addition(const Layer& layer) { return dynamic_cast<const Addition*>(&layer) != nullptr; }
 
 /// Makes one layer of two, the second of which alone reads the first one's output, if possible. \return whether it was
-bool absorb(Node& node, const Node& next) {
+bool absorb(Node& node, const Node& next, const kernels::Backend& backend) {
   if (is_relu(*next.layer) && node.layer->absorb_relu()) return true;
+  const Operation operation = next.layer->operation();
+  if (const auto* const pool = std::get_if<PoolOperation>(&operation)) {
+    return node.layer->absorb_pool(pool->spec, backend);
+  }
   if (!is_addition(*next.layer) || !node.layer->absorb_addition()) return false;
   node.residual = next.residual;
   return true;
@@ -433,7 +437,7 @@ void renumber(Graph& graph, const std::vector<int>& now) {
 
 }  // namespace
 
-void fuse(Graph& graph) {
+void fuse(Graph& graph, const kernels::Backend& backend) {
   const std::vector<int> readers = readers_of(graph);
   std::vector<int> now;           // of each node so far, its number among those that stay
   std::vector<int> tensor = {0};  // of each tensor so far
@@ -444,7 +448,7 @@ void fuse(Graph& graph) {
     const bool alone = i > 0 && node.input == i && readers[static_cast<std::size_t>(i)] == 1;
     node.input = tensor[static_cast<std::size_t>(node.input)];
     if (node.residual >= 0) node.residual = tensor[static_cast<std::size_t>(node.residual)];
-    if (!alone || !absorb(graph.nodes.back(), node)) graph.nodes.push_back(std::move(node));
+    if (!alone || !absorb(graph.nodes.back(), node, backend)) graph.nodes.push_back(std::move(node));
     now.push_back(static_cast<int>(graph.nodes.size()) - 1);
     tensor.push_back(static_cast<int>(graph.nodes.size()));
   }

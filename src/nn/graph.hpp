@@ -92,9 +92,10 @@ std::vector<NodeRange> residual_blocks_of(const Graph& graph);
 /// such layer
 void cut_after(Graph& graph, const std::string& layer);
 
-/// Fuses each ReLU that follows a dense, convolution or batch norm layer into that layer's kernel, and the addition of
-/// a residual block whose branch ends with a batch norm into the batch norm's. Changes no result.
-void fuse(Graph& graph);
+/// Fuses each ReLU that follows a dense, convolution or batch norm layer into that layer's kernel, a 2 × 2 maximum
+/// pooling behind a convolution into the convolution where the device can, and the addition of a residual block whose
+/// branch ends with a batch norm into the batch norm's. Changes no result.
+void fuse(Graph& graph, const kernels::Backend& backend);
 
 /// Memory of one tensor, or of several in turn; needed from moment `first` to moment `last`, both included.
 ///

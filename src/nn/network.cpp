@@ -27,7 +27,7 @@ std::string no_such_block(const std::string& pattern, const ParameterLayout& par
 Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
                  const std::vector<std::string>& patterns)
     : backend_(backend), graph_(std::move(graph)) {
-  fuse(*graph_);
+  fuse(*graph_, backend);
   if (graph_->recomputes_blocks && residual_blocks_of(*graph_).empty()) {
     throw ConfigError(
         "replica.recompute = \"blocks\": the network has no residual block whose activations could be computed anew; "

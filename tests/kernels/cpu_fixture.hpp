@@ -111,6 +111,13 @@ inline Floats from_device(CpuBackend& backend, const Shape& shape, const Buffer&
   return values;
 }
 
+/// Values with ties: multiples of 1/4 in [−1, 1).
+inline Floats coarse_floats(Index count, std::uint64_t stream) {
+  Floats values = random_floats(count, stream);
+  for (float& value : values) value = std::floor(4 * value) / 4;
+  return values;
+}
+
 /// What a kernel gave, in canonical order, and the sums that it gave.
 struct Outputs {
   std::vector<Floats> tensors;

@@ -15,13 +15,6 @@ std::vector<PoolSpec> windows(PoolKind kind, const Extent& in) {
   return specs;
 }
 
-/// Values with ties: multiples of 1/4 in [−1, 1).
-Floats coarse_floats(Index count, std::uint64_t stream) {
-  Floats values = random_floats(count, stream);
-  for (float& value : values) value = std::floor(4 * value) / 4;
-  return values;
-}
-
 Outputs pool(CpuBackend& backend, const PoolSpec& spec, Index batch, View x, View dy) {
   const Shape in{spec.in, batch}, out{spec.out(), batch};
   const Buffer device_x = to_device(backend, in, x, 5), device_dy = to_device(backend, out, dy);

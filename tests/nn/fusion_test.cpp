@@ -7,9 +7,10 @@
 namespace unisono::nn {
 namespace {
 
-std::vector<std::string> fused_nodes(const std::vector<LayerSettings>& layers, const kernels::Extent& in) {
+std::vector<std::string> fused_nodes(const std::vector<LayerSettings>& layers, const kernels::Extent& in,
+                                     const kernels::Backend& backend = ReferenceBackend()) {
   Graph graph = build_graph({.layers = layers}, {in});
-  fuse(graph);
+  fuse(graph, backend);
   std::vector<std::string> names;
   for (const Node& node : graph.nodes) names.push_back(node.name);
   return names;
@@ -35,7 +36,7 @@ TEST_CASE("a residual block's addition and the ReLU behind it go into the branch
 
   Graph graph =
       build_graph({.layers = {residual(branch, {convolution(2, {1})}), layer("relu"), dense(3)}}, {{2, 4, 4}});
-  fuse(graph);
+  fuse(graph, ReferenceBackend());
   REQUIRE(graph.nodes.size() == 6);  // shortcut, 4 of the branch, dense
   CHECK(graph.nodes[0].name == "residual1.shortcut.convolution1");
   CHECK(graph.nodes[4].residual == 1);  // the shortcut's result
@@ -43,9 +44,32 @@ TEST_CASE("a residual block's addition and the ReLU behind it go into the branch
   CHECK(graph.configured.back().node == 5);
 }
 
+TEST_CASE("a pooling and a ReLU in either order go into the convolution before them, where the device can",
+          "[fusion]") {
+  using Names = std::vector<std::string>;
+  const auto cpu = kernels::make_cpu_backend(1);
+  const kernels::Extent in{2, 4, 4};
+  const LayerSettings wide = convolution(3, {3}, {1}), halved = pool("max_pool", {2}), relu = layer("relu");
+  CHECK(fused_nodes({wide, halved, relu, dense(2)}, in, *cpu) == Names{"convolution1", "dense1"});
+  CHECK(fused_nodes({wide, relu, halved, dense(2)}, in, *cpu) == Names{"convolution1", "dense1"});
+  CHECK(fused_nodes({wide, halved}, in, *cpu) == Names{"convolution1"});
+  CHECK(fused_nodes({wide, halved, relu}, in) == Names{"convolution1", "max_pool1", "relu1"});
+  CHECK(fused_nodes({wide, halved, halved}, in, *cpu) == Names{"convolution1", "max_pool2"});
+  CHECK(fused_nodes({wide, pool("average_pool", {2})}, in, *cpu) == Names{"convolution1", "average_pool1"});
+  CHECK(fused_nodes({wide, pool("max_pool", {3})}, in, *cpu) == Names{"convolution1", "max_pool1"});
+  CHECK(fused_nodes({convolution(3, {2}), halved}, in, *cpu) == Names{"convolution1", "max_pool1"});  // 3 × 3
+  CHECK(fused_nodes({wide, layer("tanh"), halved}, in, *cpu) == Names{"convolution1", "tanh1", "max_pool1"});
+
+  Graph graph = build_graph({.layers = {wide, halved, relu, dense(2)}}, {in});
+  fuse(graph, *cpu);
+  CHECK(text_of(graph.shape(1)) == "3×2×2");
+  CHECK(graph.configured[1].kind == "max_pool (in convolution1)");
+  CHECK(text_of(graph.configured[0].out) == "3×4×4");
+}
+
 TEST_CASE("the table of layers says where a fused layer went", "[fusion]") {
   Graph graph = build_graph({.layers = {dense(3), layer("relu"), dense(2)}}, {{4, 1, 1}});
-  fuse(graph);
+  fuse(graph, ReferenceBackend());
   CHECK(graph.configured[1].kind == "relu (in dense1)");
   CHECK(graph.configured[1].node == -1);
   CHECK(graph.configured[2].node == 1);

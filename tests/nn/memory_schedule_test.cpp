@@ -51,7 +51,7 @@ Graph graph_of(const std::vector<LayerSettings>& layers, const kernels::Extent& 
   ReferenceBackend backend;
   ParameterLayout parameters, statistics;
   Graph graph = build_graph({.layers = layers}, {in});
-  fuse(graph);
+  fuse(graph, backend);
   for (Node& node : graph.nodes) {
     node.first = parameters.size();
     node.layer->declare(node.name, backend, parameters, statistics);

@@ -185,6 +185,9 @@ class Layer {
   /// Fuses a following ReLU into the layer's own kernel.
   /// \return false where the layer cannot
   virtual bool absorb_relu() { return false; }
+  /// Fuses a following pooling into the layer's own kernel. Its output has then the pooling's extent.
+  /// \return false where the layer, or its device, cannot
+  virtual bool absorb_pool(const kernels::PoolSpec& /*pool*/, const kernels::Backend& /*backend*/) { return false; }
   /// Fuses the addition of a second input into the layer's own kernel.
   /// \return false where the layer cannot
   virtual bool absorb_addition() { return false; }
@@ -213,6 +216,7 @@ class Layer {
  protected:
   /// How many rows a pass has, B·T: what kernels take for the batch.
   Index rows(const Pass& pass) const { return pass.batch * out_.rows; }
+  void set_out(const Shape& out) { out_ = out; }
 
  private:
   Shape out_;

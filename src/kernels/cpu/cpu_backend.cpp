@@ -25,7 +25,7 @@ std::string CpuBackend::description() const {
 int CpuBackend::threads() const { return settings_.threads; }
 
 Index CpuBackend::scratch_size() const {
-  return packed_.size() + partials_.size() + x_copy_.size() + y_copy_.size() + dx_copy_.size();
+  return packed_.size() + partials_.size() + x_copy_.size() + y_copy_.size() + dx_copy_.size() + unpooled_.size();
 }
 
 }  // namespace cpu

@@ -11,6 +11,7 @@
 #include "cpu/loop_team.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/kernels/decode_kernels.hpp"
+#include "unisono/kernels/pooled_convolution_kernels.hpp"
 #include "unisono/kernels/sequence_kernels.hpp"
 #include "unisono/kernels/step_kernels.hpp"
 
@@ -91,7 +92,7 @@ struct RowSums;  // see embedding.cpp
 
 /// The CPU's kernels, on activations that are laid out as `Lanes` and `Methods` say. Each call uses all of the
 /// backend's threads, so only one caller may use it at a time.
-class CpuBackend final : public Backend, public DecodeKernels, public StepKernels {
+class CpuBackend final : public Backend, public DecodeKernels, public StepKernels, public PooledConvolutionKernels {
  public:
   explicit CpuBackend(const CpuSettings& settings);
   ~CpuBackend() override;
@@ -129,8 +130,13 @@ class CpuBackend final : public Backend, public DecodeKernels, public StepKernel
   void convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
                             MutableView dx, MutableView dw, MutableView db, Write write) override;
 
-  // Pooling
+  // Pooling; after a convolution: pooled_convolution.cpp
 
+  void pooled_convolution_forward(const ConvolutionSpec& spec, const PoolSpec& pool, Index batch, View x, View w,
+                                  View b, MutableView y, MutableView places) override;
+  void pooled_convolution_backward(const ConvolutionSpec& spec, const PoolSpec& pool, Index batch, View x, View w,
+                                   View places, View dy, MutableView dx, MutableView dw, MutableView db,
+                                   Write write) override;
   void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) override;
   void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) override;
   void global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) override;
@@ -281,6 +287,8 @@ class CpuBackend final : public Backend, public DecodeKernels, public StepKernel
   /// What a layer makes of its weights w: made in the scratch memory, or once where parameters are fixed.
   const float* prepared(View w, Index floats, float* scratch, const std::function<void(float* to)>& make);
   void examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
+  void pooled_examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y,
+                               std::uint8_t* places);
   void examples_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void examples_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
                                  MutableView dw, MutableView db, Write write);
@@ -343,6 +351,7 @@ class CpuBackend final : public Backend, public DecodeKernels, public StepKernel
   Scratch packed_;                                             ///< transposed operands of products
   Scratch partials_;                   ///< sums of parts of a batch, to be added up in a fixed order
   Scratch x_copy_, y_copy_, dx_copy_;  ///< activations in another layout
+  Scratch unpooled_;                   ///< a convolution's output before its pooling, or its gradient
 };
 
 }  // namespace unisono::kernels::cpu

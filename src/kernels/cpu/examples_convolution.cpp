@@ -324,32 +324,76 @@ Range slice_of(Index channels, Index slices, Index s) {
 
 }  // namespace
 
+namespace {
+
+/// Computes positions of a convolution's output, on one thread.
+class Positions {
+ public:
+  Positions(const Convolution& convolution, const Loops& loops, View x, View w, View b, bool relu)
+      : convolution_(convolution), loops_(loops), x_(x), w_(w), b_(b), relu_(relu), pairs_(convolution.taps()) {}
+
+  Index size() const { return convolution_.groups * convolution_.out * convolution_.lanes.width; }  ///< floats of one
+  /// y [channel][lane]
+  void compute(Index block, Index oy, Index ox, float* y) {
+    const Index width = convolution_.lanes.width, out = convolution_.out, in = convolution_.in;
+    ProductShape shape{
+        .m = width, .n = out, .lda = width, .ldb = convolution_.taps() * in, .ldc = width, .relu = relu_};
+    for (Index group = 0; group < convolution_.groups; ++group) {
+      shape.k = gather_taps(convolution_, block, oy, ox, group, x_, w_, pairs_) * in;
+      Ahead ahead{x_.data(), 0, x_.data(), 0};
+      if (convolution_.runs && pairs_.count() > 0) {
+        ahead = successors_of(loops_, shape, pairs_, in, convolution_.x.stride * in * width);
+      }
+      loops_.product(shape, pairs_.a.data(), pairs_.b.data(), pairs_.count(),
+                     b_.empty() ? nullptr : b_.data() + group * out, y + group * out * width, &ahead);
+    }
+  }
+
+ private:
+  const Convolution& convolution_;
+  const Loops& loops_;
+  View x_, w_, b_;
+  bool relu_;
+  Pairs pairs_;
+};
+
+}  // namespace
+
 void CpuBackend::examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Convolution convolution(spec, Lanes(batch));
   assert(static_cast<Index>(w.size()) == convolution.weights());
-  const Loops& loops = loops_of(convolution.lanes);
-  const Index width = convolution.lanes.width, out = convolution.out, image = convolution.y.out * convolution.x.out;
-  const ProductShape common{.m = width,
-                            .n = out,
-                            .lda = width,
-                            .ldb = convolution.taps() * convolution.in,
-                            .ldc = width,
-                            .relu = spec.activation == Activation::relu};
+  const Index image = convolution.y.out * convolution.x.out;
   parallel_ranges(settings_.threads, convolution.lanes.blocks * image, [&](Index first, Index end, int) {
-    ProductShape shape = common;
-    Pairs pairs(convolution.taps());
+    Positions positions(convolution, loops_of(convolution.lanes), x, w, b, spec.activation == Activation::relu);
     for (Index i = first; i < end; ++i) {
       const Index block = i / image, oy = i % image / convolution.x.out, ox = i % convolution.x.out;
-      for (Index group = 0; group < convolution.groups; ++group) {
-        shape.k = gather_taps(convolution, block, oy, ox, group, x, w, pairs) * convolution.in;
-        Ahead ahead{x.data(), 0, x.data(), 0};
-        if (convolution.runs && pairs.count() > 0) {
-          ahead = successors_of(loops, shape, pairs, convolution.in, convolution.x.stride * convolution.in * width);
-        }
-        loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
-                      b.empty() ? nullptr : b.data() + group * out,
-                      y.data() + convolution.output_at(block, oy, ox) + group * out * width, &ahead);
+      positions.compute(block, oy, ox, y.data() + convolution.output_at(block, oy, ox));
+    }
+  });
+}
+
+/// Four positions at a time, which stay in a cache until their maxima are taken.
+void CpuBackend::pooled_examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b,
+                                         MutableView y, std::uint8_t* places) {
+  const Convolution convolution(spec, Lanes(batch));
+  const Loops& loops = loops_of(convolution.lanes);
+  const Index rows = convolution.y.out / 2, columns = convolution.x.out / 2, image = rows * columns;
+  const Index size = Positions(convolution, loops, x, w, b, false).size();
+  const Count taps[4] = {0, size, 2 * size, 3 * size};
+  // Of the four values for each thread; and places that nobody wants.
+  const Index room = 4 * size + Lanes::round_up(size / Index{sizeof(float)} + 1);
+  float* const scratch = partials_.floats(settings_.threads * room);
+  parallel_ranges(settings_.threads, convolution.lanes.blocks * image, [&](Index first, Index end, int thread) {
+    Positions positions(convolution, loops, x, w, b, false);
+    float* const values = scratch + thread * room;
+    auto* const unwanted = reinterpret_cast<std::uint8_t*>(values + 4 * size);
+    for (Index i = first; i < end; ++i) {
+      const Index block = i / image, row = i % image / columns, column = i % columns;
+      for (Index t = 0; t < 4; ++t) {
+        positions.compute(block, 2 * row + t / 2, 2 * column + t % 2, values + taps[t]);
       }
+      loops.pool.maximum_of_four(values, taps, spec.activation == Activation::relu, size, y.data() + i * size,
+                                 places == nullptr ? unwanted : places + i * size);
     }
   });
 }

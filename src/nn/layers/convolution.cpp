@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "layers/catalog.hpp"
 #include "layers/dense.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/kernels/pooled_convolution_kernels.hpp"
 
 namespace unisono::nn {
 namespace {
@@ -33,6 +35,8 @@ class Convolution final : public Layer {
     return ConvolutionOperation{.spec = spec_, .weight = weight_.name, .bias = bias_.name};
   }
   bool absorb_relu() override;
+  bool absorb_pool(const kernels::PoolSpec& pool, const kernels::Backend& backend) override;
+  kernels::Extent kept_of_row() const override { return pool_ ? pooled_places(*pool_) : kernels::Extent{0, 0, 0}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
 
@@ -41,7 +45,12 @@ class Convolution final : public Layer {
   bool has_bias_;
   InitialWeights weights_;
   Block weight_, bias_;
+  std::optional<kernels::PoolSpec> pool_;  ///< the pooling behind the convolution, which the layer computes, too
 };
+
+kernels::PooledConvolutionKernels& pooled(const Pass& pass) {
+  return dynamic_cast<kernels::PooledConvolutionKernels&>(pass.backend);
+}
 
 void check_groups(const kernels::ConvolutionSpec& spec) {
   if (spec.in.channels % spec.groups == 0 && spec.channels % spec.groups == 0) return;
@@ -81,8 +90,8 @@ Convolution::Convolution(const kernels::ConvolutionSpec& spec, bool bias, const 
     : Layer({spec.out()}), spec_(spec), has_bias_(bias), weights_(weights) {}
 
 LayerTraits Convolution::traits() const {
-  const bool relu = spec_.activation == kernels::Activation::relu;
-  return {.keeps_input = true, .keeps_output = relu, .changes_gradient = relu};
+  const bool masks = spec_.activation == kernels::Activation::relu && !pool_;
+  return {.keeps_input = true, .keeps_output = masks, .changes_gradient = masks};
 }
 
 void Convolution::declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
@@ -116,13 +125,30 @@ bool Convolution::absorb_relu() {
   return true;
 }
 
+bool Convolution::absorb_pool(const kernels::PoolSpec& pool, const kernels::Backend& backend) {
+  const bool can = dynamic_cast<const kernels::PooledConvolutionKernels*>(&backend) != nullptr;
+  if (!can || pool_ || !kernels::takes_maxima_of_four(pool)) return false;
+  pool_ = pool;
+  set_out({pool.out()});
+  return true;
+}
+
 void Convolution::forward(const Pass& pass, const ForwardViews& views) const {
   const View b = has_bias_ ? pass.parameter(bias_) : View{};
+  if (pool_) {
+    return pooled(pass).pooled_convolution_forward(spec_, *pool_, pass.batch, views.x, pass.parameter(weight_), b,
+                                                   views.y, views.kept);
+  }
   pass.backend.convolution_forward(spec_, pass.batch, views.x, pass.parameter(weight_), b, views.y);
 }
 
 void Convolution::backward(const Pass& pass, const BackwardViews& views) const {
   const MutableView db = has_bias_ ? pass.gradient(views.gradient, bias_) : MutableView{};
+  if (pool_) {
+    return pooled(pass).pooled_convolution_backward(spec_, *pool_, pass.batch, views.x, pass.parameter(weight_),
+                                                    views.kept, views.dy, views.dx,
+                                                    pass.gradient(views.gradient, weight_), db, views.write);
+  }
   pass.backend.convolution_backward(spec_, pass.batch, views.x, pass.parameter(weight_), views.y, views.dy, views.dx,
                                     pass.gradient(views.gradient, weight_), db, views.write);
 }
