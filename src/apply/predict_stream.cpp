@@ -5,8 +5,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "predict/line_stream.hpp"
 #include "predict/predictor.hpp"
@@ -15,15 +22,59 @@
 #include "unisono/apply/evaluate.hpp"
 #include "unisono/apply/prediction_sink.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/raw_file.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::apply {
 namespace {
 
-/// Where the sets of batches lie: in memory, where there is such a folder.
-std::string folder_in_memory() {
-  static const char* const kMemory = "/dev/shm";
-  return ::access(kMemory, W_OK | X_OK) == 0 ? kMemory : std::filesystem::temp_directory_path().string();
-}
+/// Signals that would end the process wait until the object is gone, and what it guards is removed.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    caught_ = 0;
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      before_[i] = std::signal(kSignals[i], [](int one) { caught_ = one; });
+  }
+  ~SignalsWait() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before_[i]);
+    if (caught_ != 0) std::raise(caught_);
+  }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  inline static volatile std::sig_atomic_t caught_ = 0;
+  std::array<void (*)(int), kSignals.size()> before_{};
+};
+
+/// A folder of this user alone, which is removed with the object: in memory, where there is such a place.
+class PrivateFolder {
+ public:
+  PrivateFolder() {
+    static const char* const kMemory = "/dev/shm";
+    std::error_code none;
+    std::string place =
+        ::access(kMemory, W_OK | X_OK) == 0 ? kMemory : std::filesystem::temp_directory_path(none).string();
+    if (place.empty()) place = ".";
+    path_ = place + "/unisono-stream-XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw OutputError(fmt::format("{}: no folder for the examples can be made: {}; {}", place, std::strerror(errno),
+                                    advice_on(errno)));
+    }
+  }
+  ~PrivateFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 SinkOptions columns_of_stream(const TrainedModel& model, const StreamOptions& how) {
   SinkOptions columns{.path = std::string(kStandardInput),
@@ -41,20 +92,17 @@ struct Example {
   std::int64_t line;  ///< its number, from 1
 };
 
-/// A message about a batch of one example, with the number of its line. \param path of the batch
-std::string at_line(std::string message, const std::string& path, const Example& example) {
-  const std::int64_t line = example.line;
-  if (message.starts_with(path + "/")) {  // a link to a picture
-    return fmt::format("{}:{}: {}{}", kStandardInput, line, example.text,
-                       message.substr(message.find(':', path.size())));
-  }
-  if (message.starts_with(path)) message.replace(0, path.size(), kStandardInput);
-  if (!message.starts_with(kStandardInput)) return fmt::format("{}:{}: {}", kStandardInput, line, message);
+/// A message about a batch of one example, with the number of its line.
+std::string at_line(const std::string& message, const Example& example) {
+  if (!message.starts_with(kStandardInput)) return fmt::format("{}:{}: {}", kStandardInput, example.line, message);
   std::size_t end = kStandardInput.size();
+  if (message.substr(end, 1) == "/") {  // a link to the picture that the line names
+    return fmt::format("{}:{}: {}{}", kStandardInput, example.line, example.text, message.substr(message.find(':')));
+  }
   if (message.substr(end, 1) == ":" && message.find_first_not_of("0123456789", end + 1) > end + 1) {
     end = message.find_first_not_of("0123456789", end + 1);  // the number in the batch
   }
-  return fmt::format("{}:{}{}", kStandardInput, line, message.substr(end));
+  return fmt::format("{}:{}{}", kStandardInput, example.line, message.substr(end));
 }
 
 class Stream {
@@ -63,9 +111,8 @@ class Stream {
       : world_(world),
         how_(how),
         log_(log),
-        folder_(folder_in_memory()),
         model_(world, how.model, log, TrainedModel::With::nothing),
-        lines_(model_.checkpoint, folder_) {
+        lines_(model_.checkpoint) {
     if (!how.layer.empty()) model_.parts->model->predict_layer(how.layer);
     require_threshold(model_);
     model_.parts->backend->fix_parameters();
@@ -83,10 +130,11 @@ class Stream {
       for (std::string& line : lines) {
         ++line_;
         if (!lines_.is_example(line)) continue;
+        Example example{std::move(line), line_};
         if (named) {
-          examples.push_back({std::move(line), line_});
+          examples.push_back(std::move(example));
         } else {
-          lines_.set_names(line);
+          take_names(example);
           named = true;
         }
       }
@@ -95,8 +143,16 @@ class Stream {
   }
 
  private:
-  /// Where a batch has a wrong line, the lines before it are predicted one by one.
-  void predict(const std::vector<Example>& examples) {
+  void take_names(const Example& line) {
+    try {
+      lines_.set_names(line.text);
+    } catch (const DataError& error) {
+      throw DataError(at_line(error.what(), line));
+    }
+  }
+
+  /// Where a line is wrong, those before it are predicted in smaller batches.
+  void predict(std::span<const Example> examples) {
     if (examples.empty()) return;
     std::vector<std::string> texts;
     for (const Example& example : examples) texts.push_back(example.text);
@@ -104,8 +160,10 @@ class Stream {
     try {
       text = predicted(texts);
     } catch (const DataError& error) {
-      if (examples.size() == 1) throw DataError(at_line(error.what(), lines_.path(), examples.front()));
-      for (const Example& example : examples) predict({example});
+      if (examples.size() == 1) throw DataError(at_line(error.what(), examples.front()));
+      const std::size_t half = examples.size() / 2;
+      predict(examples.first(half));
+      predict(examples.subspan(half));
       return;
     }
     example_ += std::ssize(examples);
@@ -114,33 +172,51 @@ class Stream {
 
   /// The lines of the examples' predictions.
   std::string predicted(const std::vector<std::string>& examples) {
-    if (!lines_.in_memory()) return predicted_by_file(examples);
-    const std::vector<float> features = lines_.features(examples);
-    const data::Batch batch{.size = std::ssize(examples), .features = features};
-    models::Model& model = *model_.parts->model;
-    std::vector<float> values(examples.size() * static_cast<std::size_t>(model.output_size()));
-    model.predict(batch, model_.parts->state(), values);
+    const Index outputs = model_.parts->model->output_size();
+    const std::vector<float> values =
+        lines_.in_memory() ? outputs_of(lines_.features(examples)) : outputs_by_file(examples);
+    if (std::ssize(values) != std::ssize(examples) * outputs) {
+      throw DataError(
+          fmt::format("{}: {} of one line each are expected, and there are {}; end each example with a line feed, "
+                      "and write no other line breaks",
+                      kStandardInput, count_of(std::ssize(examples), "example"), std::ssize(values) / outputs));
+    }
     return rows_->text(example_, values, {});
   }
 
-  std::string predicted_by_file(const std::vector<std::string>& examples) {
+  std::vector<float> outputs_of(const std::vector<float>& features) {
+    models::Model& model = *model_.parts->model;
+    const Index size = std::ssize(features) / model_.checkpoint.header.inputs.features.size();
+    const data::Batch batch{.size = size, .features = features};
+    std::vector<float> values(static_cast<std::size_t>(size * model.output_size()));
+    model.predict(batch, model_.parts->state(), values);
+    return values;
+  }
+
+  std::vector<float> outputs_by_file(const std::vector<std::string>& examples) {
+    const SignalsWait signals;
+    const PrivateFolder folder;
+    struct Closed {
+      TrainedModel& model;
+      ~Closed() { model.close_set(); }
+    } const closed{model_};
     ApplyOptions options = how_.model;
-    options.scratch = folder_;
-    options.input = kStandardInput;
-    std::string text;
-    struct Removed {
-      const RawLines& lines;
-      ~Removed() { lines.remove(); }
-    } const removed{lines_};
-    naming_input(options, [&] {
-      options.input = lines_.write(examples);
+    options.scratch = folder.path();
+    options.input = folder.path() + "/lines";
+    std::vector<float> values;
+    try {
+      lines_.write(examples, options.input);
       model_.open_set(world_, options, log_);
       Predictor predictor(model_, world_, most_, /*answers=*/false);
       for (BatchPredictions rows = predictor.next(); rows.range[1] > 0; rows = predictor.next()) {
-        text += rows_->text(example_ + rows.range[0], rows.values, {});
+        values.insert(values.end(), rows.values.begin(), rows.values.end());
       }
-    });
-    return text;
+    } catch (const DataError& error) {
+      std::string message = data::name_temporary_set(error.what(), folder.path(), std::string(kStandardInput));
+      if (message.starts_with(options.input)) message.replace(0, options.input.size(), kStandardInput);
+      throw DataError(message);
+    }
+    return values;
   }
 
   static void print(const std::string& text) {
@@ -151,7 +227,6 @@ class Stream {
   comm::Communicator& world_;
   const StreamOptions& how_;
   Log& log_;
-  std::string folder_;
   TrainedModel model_;
   RawLines lines_;
   Index most_ = 0;

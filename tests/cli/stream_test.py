@@ -3,7 +3,9 @@
 import csv
 import io
 import os
+import pathlib
 import random
+import signal
 import subprocess
 import unittest
 
@@ -168,8 +170,25 @@ class Tables(StreamTest):
             self.assertRegex(err, r"^unisono: data error: standard input:6[:,]")
             self.assertIn(message, err)
             self.assertNotIn("unisono-", err)
-        out, err = self.streamed("a,b\n1,2\n", code=3)
-        self.assertRegex(err, r"standard input:2.*'?x'?")
+        # The names are checked as soon as they are there.
+        for names, message in {"a,b": "none of the column names", "x,y,kind": "no column 'colour'",
+                               "x,x,y,colour": "two columns are named 'x'", self.new[1]: "none of the column names",
+                               "x,y,col\0our": "a zero byte", "x,y,colour\r1,2,red": "line"}.items():
+            out, err = self.streamed(f"\n{names}\n", code=3)
+            self.assertEqual(len(out.splitlines()), 1)
+            self.assertRegex(err, r"^unisono: data error: standard input:2:")
+            self.assertIn(message, err)
+
+    def test_a_line_is_one_row(self):
+        lines = [self.new[0], self.new[1], '2,3,"gr', self.new[2], 'een",early', self.new[3]]
+        for options in ((), ("--batch-size", "1")):
+            out, err = self.streamed("\n".join(lines), *options, code=3)
+            self.assertEqual(self.rows(out), self.expected[:1])
+            self.assertIn("standard input:3:", err)
+            both = [self.new[0], self.new[1], self.new[2] + "\r" + self.new[3], self.new[4]]
+            out, err = self.streamed("\n".join(both), *options, code=3)
+            self.assertEqual(self.rows(out), self.expected[:1])
+            self.assertIn("standard input:3: 1 example of one line each are expected, and there are 2", err)
 
     def test_options_that_name_files_are_refused(self):
         for options in (("--output", "p.csv"), ("--input", "new.csv"), ("--data", "set.h5"), ("--top", "3"),
@@ -215,6 +234,10 @@ class OtherExamples(StreamTest):
         size = images[0].size
         self.assertIn(f"standard input:3: the line has {size + 1} values, but the model takes {size}", err)
         self.assertIn("standard input:1: 'x' is not a number", self.streamed("x" + lines[0][1:], code=3)[1])
+        same = " ".join("+" + value + ".0" for value in lines[0].split(" "))
+        self.assertEqual(self.rows(self.streamed(same)), expected[:1])
+        for value in ("nan", "inf", "1e39", "-1e400", "0x1", ""):
+            self.streamed(value + lines[0][1:], code=3)
         if is_bytes:
             self.assertIn("is not a whole number from 0 to 255", self.streamed("0.5" + lines[0][1:], code=3)[1])
 
@@ -249,10 +272,51 @@ class OtherExamples(StreamTest):
         out, err = self.streamed("\n".join([*names[:2], "nowhere.png"]), code=3)
         self.assertEqual(self.rows(out), expected[:2])
         self.assertIn("standard input:3: nowhere.png: there is no such file", err)
+        os.symlink("loop.png", self.folder / "loop.png")
+        for wrong, message in {"loop.png": "loop.png: ", "A" * 300 + ".png": "A.png: ", "photos": "photos: is no file",
+                               "photos/\0.png": "a zero byte", "config.toml": "config.toml: "}.items():
+            out, err = self.streamed("\n".join([names[0], wrong, names[1]]), code=3)
+            self.assertEqual(self.rows(out), expected[:1])
+            self.assertIn("standard input:2: ", err)
+            self.assertIn(message, err)
+        # What a picture is, its content says, and not its name.
+        self.write("picture.txt", (self.folder / names[1]).read_bytes())
+        self.assertEqual(self.rows(self.streamed(names[0] + "\npicture.txt\n")), expected[:2])
         self.write("broken.png", (self.folder / names[0]).read_bytes()[:60])
         out, err = self.streamed("\n".join([names[0], "broken.png"]), code=3)
         self.assertEqual(self.rows(out), expected[:1])
         self.assertRegex(err, r"standard input:2: broken\.png")
+
+    @unittest.skipIf(Image is None, "Pillow is not installed")
+    def test_a_signal_leaves_nothing_behind(self):
+        for i in range(4):
+            path = self.write(f"photos/{'ab'[i % 2]}/{i}.png", b"")
+            Image.fromarray(numpy.full((9, 9, 3), 40 * i, "uint8")).save(path)
+        self.succeed("data", "import", "images", "photos", "--size", "8", "--output", "set.h5")
+        self.write("config.toml", NETWORK.format(loss="softmax_cross_entropy", units=2))
+        self.train("run", *settings("train.epochs=1"))
+        memory = pathlib.Path("/dev/shm")
+        before = set(memory.glob("unisono-stream-*"))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = subprocess.Popen(
+                command(0, "predict", "run", "--stream", "--batch-size", "2"),
+                cwd=self.folder,
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **AT_ONCE},
+            )
+            try:
+                process.stdin.write("photos/a/0.png\n" * 2000)
+                process.stdin.flush()
+                for _ in range(20):
+                    process.stdout.readline()
+                process.send_signal(number)
+                self.assertEqual(process.wait(60), -number)
+            finally:
+                process.kill()
+                process.communicate()
+            self.assertLessEqual(set(memory.glob("unisono-stream-*")), before)
 
     def test_models_of_anything_else_are_refused(self):
         self.write("set.csv", "\n".join(["user,item,rating", *(f"u{i % 7},i{i % 5},{i % 4 + 1}" for i in range(60))]))

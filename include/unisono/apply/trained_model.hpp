@@ -72,6 +72,7 @@ struct TrainedModel {
 
   /// Opens the set or file of the options, in place of an earlier one. Collective.
   void open_set(comm::Communicator& world, const ApplyOptions& options, Log& log);
+  void close_set();  ///< removes a temporary one
 };
 
 }  // namespace unisono::apply

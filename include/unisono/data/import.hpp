@@ -197,7 +197,10 @@ std::string import_raw(const std::string& input, const RawForm& form, const Impo
 /// normalised as the training examples were. \param text the file's bytes, with the line of names where the training
 /// table had one \param name of the file, for messages \throws DataError as import_raw
 std::vector<float> features_of_table(std::string_view text, const std::string& name, const RawForm& form);
-/// Likewise of values that are stored as those of the training set were. \param stored [examples, C, H, W]
+/// Checks the line of names of such a file. \throws DataError as features_of_table
+void check_names_of_table(std::string_view line, const std::string& name, const RawForm& form);
+/// What a trained model sees of values that are stored as those of the training set were. \param stored [examples, C,
+/// H, W]
 std::vector<float> features_of_values(std::span<const float> stored, const RawForm& form);
 
 /// The texts of some columns of a CSV file to which a trained model is to be applied, row by row in the order of the

@@ -124,8 +124,7 @@ std::string TrainedModel::data_text() const {
 }
 
 void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& options, Log& log) {
-  data.reset();
-  raw.reset();  // whose file has the path of the next one
+  close_set();  // whose file has the path of the next one
   source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {
     raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch);
@@ -158,6 +157,11 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
     log.warning(data::unknown_tokens_text(source, checkpoint.path));
   }
   split = split_of(options.split, info, config.data.path);
+}
+
+void TrainedModel::close_set() {
+  data.reset();
+  raw.reset();
 }
 
 void TrainedModel::say_left_out(Log& log) const {

@@ -25,8 +25,8 @@ bool LineStream::read_more() {
   at_end_ = count == 0;
   text_.append(bytes.data(), static_cast<std::size_t>(count));
   if (!has_line() && text_.size() > kLongestLine) {
-    throw DataError(
-        fmt::format("{}: a line has more than {} MiB; end each example with a line break", name_, kLongestLine >> 20));
+    throw DataError(fmt::format("{}:{}: the line has more than {} MiB; end each example with a line break", name_,
+                                taken_ + 1, kLongestLine >> 20));
   }
   return count > 0;
 }
@@ -59,6 +59,7 @@ std::vector<std::string> LineStream::next(std::size_t most) {
   }
   text_.erase(0, first);
   searched_ = 0;
+  taken_ += std::ssize(lines);
   return lines;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ class LineStream {
   std::string name_;
   std::string text_;          ///< read, and not yet taken
   std::size_t searched_ = 0;  ///< of it, without a line break
+  std::int64_t taken_ = 0;    ///< lines
   bool at_end_ = false;
 };
 

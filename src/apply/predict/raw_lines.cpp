@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <random>
+#include <limits>
 #include <string_view>
 
 #include "unisono/base/errors.hpp"
@@ -39,10 +38,16 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
+/// A number as NumPy would store it as a float: what is too small becomes 0.
 float value_of(std::string_view field) {
-  float value = 0;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error == std::errc{} && end == field.data() + field.size() && std::isfinite(value)) return value;
+  std::string_view digits = field;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool is_tiny = error == std::errc::result_out_of_range && field.find_first_of("eE") != std::string_view::npos &&
+                       field[field.find_first_of("eE") + 1] == '-';
+  const bool fits = error == std::errc{} && std::abs(value) <= std::numeric_limits<float>::max();
+  if (end == digits.data() + digits.size() && (fits || is_tiny)) return static_cast<float>(value);
   throw DataError(fmt::format("{}: '{}' is not a number in the range of float32", kStandardInput, field));
 }
 
@@ -62,15 +67,24 @@ RawLines::Form RawLines::form_of(const session::StoredCheckpoint& checkpoint) {
                   checkpoint.path, data::name_of(kind)));
 }
 
-RawLines::RawLines(const session::StoredCheckpoint& checkpoint, const std::string& folder)
+RawLines::RawLines(const session::StoredCheckpoint& checkpoint)
     : checkpoint_(checkpoint),
-      path_(fmt::format("{}/.unisono-lines.{}.{:08x}", folder, ::getpid(), std::random_device()())),
       form_(form_of(checkpoint)),
       has_names_(form_ == Form::table && checkpoint.header.preprocessing.recipe.header) {}
 
-void RawLines::remove() const {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+void RawLines::set_names(const std::string& line) {
+  if (const std::size_t at = line.find('\r'); at < line.size() - 1) {
+    throw DataError(
+        fmt::format("{}: the line of names holds a carriage return; end lines with a line feed", kStandardInput));
+  }
+  names_ = line + "\n";
+  if (!text_column().empty()) return;
+  data::check_names_of_table(names_, std::string(kStandardInput), form());
+}
+
+data::RawForm RawLines::form() const {
+  const models::ModelInputs& inputs = checkpoint_.header.inputs;
+  return {.kind = inputs.kind, .features = inputs.features, .preprocessing = checkpoint_.header.preprocessing};
 }
 
 bool RawLines::is_example(const std::string& line) const {
@@ -83,43 +97,45 @@ std::string RawLines::file_of(const std::vector<std::string>& examples) const {
 }
 
 std::vector<float> RawLines::features(const std::vector<std::string>& examples) const {
-  const models::ModelInputs& inputs = checkpoint_.header.inputs;
-  const data::RawForm form{
-      .kind = inputs.kind, .features = inputs.features, .preprocessing = checkpoint_.header.preprocessing};
-  if (form_ == Form::table) return data::features_of_table(file_of(examples), std::string(kStandardInput), form);
+  if (form_ == Form::table) return data::features_of_table(file_of(examples), std::string(kStandardInput), form());
   std::vector<float> values;
   for (const std::string& example : examples) add_values(example, values);
-  return data::features_of_values(values, form);
+  return data::features_of_values(values, form());
 }
 
-std::string RawLines::write(const std::vector<std::string>& examples) const {
-  if (form_ == Form::pictures) {
-    link_pictures(examples);
-    return path_;
-  }
-  std::ofstream file(path_, std::ios::binary);
+void RawLines::write(const std::vector<std::string>& examples, const std::string& path) const {
+  if (form_ == Form::pictures) return link_pictures(examples, path);
+  std::ofstream file(path, std::ios::binary);
   file << file_of(examples);
   file.close();
   if (!file) {
-    throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno), advice_on(errno)));
+    throw OutputError(fmt::format("{}: cannot be written: {}; {}", path, std::strerror(errno), advice_on(errno)));
   }
-  return path_;
 }
 
-/// A folder of links to the pictures, whose names keep their order.
-void RawLines::link_pictures(const std::vector<std::string>& paths) const {
+/// A folder of links to the pictures, whose names keep their order. What a picture is, its content says.
+void RawLines::link_pictures(const std::vector<std::string>& paths, const std::string& folder) const {
   namespace fs = std::filesystem;
   std::error_code error;
-  fs::create_directory(path_, error);
+  fs::create_directory(folder, error);
   for (std::size_t i = 0; !error && i < paths.size(); ++i) {
-    const fs::path picture(trimmed(paths[i]));
-    if (!fs::is_regular_file(picture)) {
-      throw DataError(fmt::format("{}: {}: there is no such file; each line names a JPEG or PNG file", kStandardInput,
-                                  picture.string()));
+    const std::string path = trimmed(paths[i]);
+    if (path.find('\0') != std::string::npos) {
+      throw DataError(fmt::format("{}: the path holds a zero byte", kStandardInput));
     }
-    fs::create_symlink(fs::absolute(picture), fmt::format("{}/{:09}{}", path_, i, picture.extension().string()), error);
+    std::error_code unknown;
+    const fs::file_status status = fs::status(path, unknown);
+    if (!fs::exists(status)) {
+      throw DataError(fmt::format(
+          "{}: {}: {}; each line names a JPEG or PNG file", kStandardInput, path,
+          unknown && unknown != std::errc::no_such_file_or_directory ? unknown.message() : "there is no such file"));
+    }
+    if (!fs::is_regular_file(status)) {
+      throw DataError(fmt::format("{}: {}: is no file; each line names a JPEG or PNG file", kStandardInput, path));
+    }
+    fs::create_symlink(fs::absolute(path), fmt::format("{}/{:09}.jpg", folder, i), error);
   }
-  if (error) throw OutputError(fmt::format("{}: cannot be made: {}", path_, error.message()));
+  if (error) throw OutputError(fmt::format("{}: cannot be made: {}", folder, error.message()));
 }
 
 /// The values of an example as they are stored.

@@ -173,11 +173,23 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
   return table.unusable_label;
 }
 
+namespace {
+
+OpenText text_in_memory(std::string_view text, const std::string& name, const Preprocessing& trained) {
+  return [text, &name, encoding = trained.recipe.form.encoding] {
+    return std::make_unique<LineReader>(as_utf8(bytes_of(text, name), encoding));
+  };
+}
+
+}  // namespace
+
+void check_names_of_table(std::string_view line, const std::string& name, const RawForm& form) {
+  columns_for(text_in_memory(line, name, form.preprocessing), form.preprocessing);
+}
+
 std::vector<float> features_of_table(std::string_view text, const std::string& name, const RawForm& form) {
   const Preprocessing& trained = form.preprocessing;
-  const OpenText open = [&] {
-    return std::make_unique<LineReader>(as_utf8(bytes_of(text, name), trained.recipe.form.encoding));
-  };
+  const OpenText open = text_in_memory(text, name, trained);
   const CsvTable table = scan_table_for(open, trained);
   const Encoder encoder(trained, table.recipe, name);
   const auto width = static_cast<std::size_t>(encoder.width());
@@ -522,13 +534,18 @@ void number_levels(CsvTable& table, const Preprocessing& trained) {
 
 }  // namespace
 
-CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained) {
+CsvTable columns_for(const OpenText& open, const Preprocessing& trained) {
   CsvTable table;
   table.dialect = dialect_for(open, trained);
   if (!table.dialect.header) require_places(open, table, trained);
   table.dialect.empty_rows = true;  // predictions come row by row
   table.columns = name_columns(open, table.dialect);
   give_trained_roles(open, table, trained);
+  return table;
+}
+
+CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained) {
+  CsvTable table = columns_for(open, trained);
   scan_trained_rows(open, table, trained);
   number_levels(table, trained);
   return table;

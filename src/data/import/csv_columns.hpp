@@ -133,6 +133,8 @@ CsvTable scan_table(const OpenText& open, const OpenText& open_test, const CsvOp
 /// Reads a table for a trained model: the columns that it was trained on, by name and in any order.
 /// \throws DataError naming the column that is missing, or line, column and value of what the model does not know
 CsvTable scan_table_for(const OpenText& open, const Preprocessing& trained);
+/// The columns of such a table; its rows are not read.
+CsvTable columns_for(const OpenText& open, const Preprocessing& trained);
 
 /// The values of a row. \param label −1 where there are no labels
 struct CsvRow {

@@ -10,7 +10,7 @@ namespace {
 /// Residual blocks, batch statistics, dropout: all that a cut must not lie in, or that depends on what came before.
 MakeModel images_model() {
   const nn::LayerSettings same = nn::convolution(3, {3}, {1}), norm = nn::layer("batch_norm");
-  return network_of({same, nn::pool("max_pool", {2}), nn::layer("relu"),
+  return network_of({same, nn::pool("max_pool", {2}), nn::layer("relu"), nn::layer("tanh"),
                      nn::residual({same, norm, nn::layer("relu"), same, norm}, {same, norm}), nn::layer("relu"), norm,
                      nn::layer("relu"), nn::residual({nn::layer("layer_norm"), same, nn::layer("gelu")}),
                      nn::dropout(0.3), nn::layer("flatten"), nn::dense(5), nn::layer("relu"), nn::dense(3)});
