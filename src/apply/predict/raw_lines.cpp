@@ -62,8 +62,8 @@ RawLines::Form RawLines::form_of(const session::StoredCheckpoint& checkpoint) {
   if (kind == data::SetKind::table || !trained.recipe.text.empty()) return Form::table;
   throw ConfigError(
       fmt::format("--stream: {} was trained on {}, and examples can be streamed to models of tables, rows of LIBSVM, "
-                  "pictures, stored "
-                  "values and texts with classes; write the examples to a file, and name it with --input",
+                  "pictures, stored values and texts with classes; write the examples to a file, and name it with "
+                  "--input",
                   checkpoint.path, data::name_of(kind)));
 }
 
