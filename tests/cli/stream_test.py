@@ -1,5 +1,6 @@
 """`predict --stream`: lines of standard input, as they come, with the predictions of `predict --input`."""
 
+import contextlib
 import csv
 import io
 import os
@@ -94,6 +95,26 @@ class StreamTest(BinaryTest):
         self.assertEqual(done.stderr, b"")
         return done.stdout.decode()
 
+    @contextlib.contextmanager
+    def stream(self, *options):
+        """A stream in the background, which is gone when the block ends."""
+        process = subprocess.Popen(
+            command(0, "predict", "run", "--stream", *options),
+            cwd=self.folder,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **AT_ONCE},
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
     def predicted(self, file, answers=()):
         """What `predict --input` writes, without the known answers and the names of files."""
         self.succeed("predict", "run", "--input", file, "--output", "p.csv", "--overwrite")
@@ -136,15 +157,7 @@ class Tables(StreamTest):
         self.assertEqual(list(self.folder.glob(".unisono*")), [])
 
     def test_a_line_is_answered_before_the_next_one_comes(self):
-        process = subprocess.Popen(
-            command(0, "predict", "run", "--stream"),
-            cwd=self.folder,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, **AT_ONCE},
-        )
-        try:
+        with self.stream() as process:
             self.assertEqual(process.stdout.readline(), "example,class,class_name,p0,p1\n")
             process.stdin.write(self.new[0] + "\n")
             for line, expected in zip(self.new[1:6], self.expected):
@@ -155,10 +168,6 @@ class Tables(StreamTest):
                 self.assertEqual(process.stdout.readline(), ",".join(expected.values()) + "\n")
             process.stdin.close()
             self.assertEqual(process.wait(60), 0)
-        finally:
-            process.kill()
-            process.stdout.close()
-            process.wait()
 
     def test_the_first_wrong_line_is_named_after_the_predictions_before_it(self):
         wrong = {"1,x,red,early": "'x' is not a number", "1,2,grey,early": "'grey', which the model was not trained on",
@@ -298,24 +307,13 @@ class OtherExamples(StreamTest):
         memory = pathlib.Path("/dev/shm")
         before = set(memory.glob("unisono-stream-*"))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            process = subprocess.Popen(
-                command(0, "predict", "run", "--stream", "--batch-size", "2"),
-                cwd=self.folder,
-                text=True,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env={**os.environ, **AT_ONCE},
-            )
-            try:
+            with self.stream("--batch-size", "2") as process:
                 process.stdin.write("photos/a/0.png\n" * 2000)
                 process.stdin.flush()
                 for _ in range(20):
                     process.stdout.readline()
                 process.send_signal(number)
                 self.assertEqual(process.wait(60), -number)
-            finally:
-                process.kill()
-                process.communicate()
             self.assertLessEqual(set(memory.glob("unisono-stream-*")), before)
 
     def test_models_of_anything_else_are_refused(self):
