@@ -1,11 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "cpu/lanes.hpp"
 #include "cpu/loops.hpp"
+#include "cpu/product_sums.hpp"
 
 // What the methods of convolutions have in common. Direct ones, examples_convolution.cpp and
 // channels_convolution.cpp, compute each position of the output as a sum of matrix products over the kernel's taps that
@@ -80,32 +80,6 @@ struct Convolution {
     return ((block * y.out + oy) * x.out + ox) * groups * out * lanes.width;
   }
 };
-
-/// The pairs of matrices whose products are added up by one call of Loops::product.
-struct Pairs {
-  std::vector<const float*> a, b;
-
-  explicit Pairs(Index most) {
-    a.reserve(static_cast<std::size_t>(most));
-    b.reserve(static_cast<std::size_t>(most));
-  }
-  void clear() {
-    a.clear();
-    b.clear();
-  }
-  void add(const float* left, const float* right) {
-    a.push_back(left);
-    b.push_back(right);
-  }
-  Index count() const { return static_cast<Index>(a.size()); }
-};
-
-/// How many floats each step of a product must prefetch, so that the whole product prefetches `floats` of them.
-inline Index fetch_step(const Loops& loops, const ProductShape& shape, Index count, Index floats) {
-  const double steps = static_cast<double>(shape.m * shape.n * shape.k) * static_cast<double>(count);
-  return static_cast<Index>(
-      std::ceil(static_cast<double>(floats) * loops.multiply_adds_per_step / std::max(steps, 1.0)));
-}
 
 /// How many positions ahead of the current product operands are prefetched: memory takes some 100 ns to target.
 inline constexpr Index kPositionsAhead = 4;

@@ -9,9 +9,9 @@
 #include <xmmintrin.h>
 #endif
 
-#include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/loop_team.hpp"
+#include "cpu/product_sums.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {
@@ -163,6 +163,44 @@ void parallel_columns(int threads, Index columns, Index tile, const Work& work) 
   });
 }
 
+/// The products of the weights' gradient: dW of some units and a panel of inputs, summed over the blocks. On one
+/// thread.
+class PanelProducts {
+ public:
+  /// \param transposed xᵀ as [panel][block][lane][kPanel]
+  PanelProducts(const Loops& loops, const Dense& dense, const float* transposed, View dy)
+      : loops_(loops), dense_(dense), transposed_(transposed), dy_(dy), pairs_(dense.lanes.blocks) {}
+
+  /// See ProductShape.
+  struct Options {
+    bool accumulate = false, streams = false;
+  };
+  /// \param to [units][in] of units from `unit` on
+  void compute(Index panel, Index unit, Index units, float* to, const Options& options, Ahead* ahead) {
+    const Index width = dense_.lanes.width, blocks = dense_.lanes.blocks, first = panel * kPanel;
+    pairs_.clear();
+    for (Index block = 0; block < blocks; ++block) {
+      pairs_.add(transposed_ + (panel * blocks + block) * width * kPanel, dense_.y(dy_, block) + unit * width);
+    }
+    const ProductShape shape{.m = std::min(kPanel, dense_.in - first),
+                             .n = units,
+                             .k = blocks == 1 ? dense_.lanes.batch : width,  // lanes with an example
+                             .lda = kPanel,
+                             .ldb = width,
+                             .ldc = dense_.in,
+                             .accumulate = options.accumulate,
+                             .streams = options.streams};
+    loops_.product(shape, pairs_.a.data(), pairs_.b.data(), blocks, nullptr, to + first, ahead);
+  }
+
+ private:
+  const Loops& loops_;
+  const Dense& dense_;
+  const float* transposed_;
+  View dy_;
+  Pairs pairs_;
+};
+
 /// out [size][width] = the rows of `values`, [examples][size], and zeros in the lanes without an example.
 void set_examples(const Loops& loops, Index examples, Index size, const float* values, Index stride, float* out,
                   Index width) {
@@ -281,33 +319,20 @@ void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w,
 void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw,
                                         Write write) {
   const Dense dense(spec, batch);
-  const Index width = dense.lanes.width, blocks = dense.lanes.blocks, in = dense.in;
-  const Index used = blocks == 1 ? batch : width;  // the other lanes of dy are zero
   if (loops_.matrix_product != nullptr && is_large(dense)) {
     return parallel_columns(settings_.threads, dense.units, kLargeColumns, [&](Index first, Index end) {
       large_weights(loops_, dense, x, dy, dw, write, first, end);
     });
   }
-  const Index panels = (in + kPanel - 1) / kPanel, slices = (dense.units + kUnitsAtOnce - 1) / kUnitsAtOnce;
+  const Index panels = (dense.in + kPanel - 1) / kPanel, slices = (dense.units + kUnitsAtOnce - 1) / kUnitsAtOnce;
   const float* const transposed = transposed_inputs(spec, batch, x);
   const bool streams = write == Write::overwrite && is_streamed(dense, dw);
   parallel_ranges(settings_.threads, slices * panels, [&](Index from, Index to, int) {
-    std::vector<const float*> left(static_cast<std::size_t>(blocks)), right(left);
+    PanelProducts products(loops_, dense, transposed, dy);
     for (Index i = from; i < to; ++i) {
-      const Index unit = i / panels * kUnitsAtOnce, panel = i % panels, first = panel * kPanel;
-      for (Index block = 0; block < blocks; ++block) {
-        left[static_cast<std::size_t>(block)] = transposed + (panel * blocks + block) * width * kPanel;
-        right[static_cast<std::size_t>(block)] = dense.y(View(dy), block) + unit * width;
-      }
-      const ProductShape shape{.m = std::min(kPanel, in - first),
-                               .n = std::min(kUnitsAtOnce, dense.units - unit),
-                               .k = used,
-                               .lda = kPanel,
-                               .ldb = width,
-                               .ldc = in,
-                               .accumulate = write == Write::add,
-                               .streams = streams};
-      loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first, nullptr);
+      const Index unit = i / panels * kUnitsAtOnce;
+      products.compute(i % panels, unit, std::min(kUnitsAtOnce, dense.units - unit), dw.data() + unit * dense.in,
+                       {.accumulate = write == Write::add, .streams = streams}, nullptr);
     }
     if (streams) finish_streams();
   });
@@ -382,29 +407,16 @@ void CpuBackend::dense_step(const DenseSpec& spec, Index batch, View x, View dy,
     float* const scratch = packed_.floats((batch + settings_.threads) * dense.in);
     return step_of_few(loops_, settings_.threads, dense, from, dy, first, step, scratch);
   }
-  const Index width = dense.lanes.width, blocks = dense.lanes.blocks, in = dense.in;
-  const Index panels = (in + kPanel - 1) / kPanel, at_once = rows_at_once(dense, settings_.threads);
+  const Index in = dense.in, panels = (in + kPanel - 1) / kPanel, at_once = rows_at_once(dense, settings_.threads);
   const float* const transposed = transposed_inputs(spec, batch, from);
   float* const gradients = partials_.floats(settings_.threads * at_once * in);
   parallel_ranges(settings_.threads, (dense.units + at_once - 1) / at_once, [&](Index begin, Index end, int thread) {
-    std::vector<const float*> left(static_cast<std::size_t>(blocks)), right(left);
+    PanelProducts products(loops_, dense, transposed, dy);
     float* const g = gradients + thread * at_once * in;  // [row][in]
     for (Index i = begin; i < end; ++i) {
       const StepRows rows{i * at_once, std::min(at_once, dense.units - i * at_once)};
       Ahead ahead = rows_of_step(loops_, dense, rows, first, step);
-      for (Index panel = 0; panel < panels; ++panel) {
-        for (Index block = 0; block < blocks; ++block) {
-          left[static_cast<std::size_t>(block)] = transposed + (panel * blocks + block) * width * kPanel;
-          right[static_cast<std::size_t>(block)] = dense.y(dy, block) + rows.first * width;
-        }
-        const ProductShape shape{.m = std::min(kPanel, in - panel * kPanel),
-                                 .n = rows.count,
-                                 .k = blocks == 1 ? batch : width,
-                                 .lda = kPanel,
-                                 .ldb = width,
-                                 .ldc = in};
-        loops_.product(shape, left.data(), right.data(), blocks, nullptr, g + panel * kPanel, &ahead);
-      }
+      for (Index panel = 0; panel < panels; ++panel) products.compute(panel, rows.first, rows.count, g, {}, &ahead);
       step.step(first + rows.first * in, rows.count * in, g);
     }
   });

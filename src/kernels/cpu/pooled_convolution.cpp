@@ -6,6 +6,7 @@
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/loop_team.hpp"
+#include "cpu/pool_taps.hpp"
 
 namespace unisono::kernels::cpu {
 namespace {
@@ -15,27 +16,16 @@ ConvolutionSpec without_activation(ConvolutionSpec spec) {
   return spec;
 }
 
-/// Where the four values of a window lie in a block of the pooling's input.
-struct PooledFour {
-  Count taps[4];
-  PooledFour(const PoolSpec& pool, Index row, Index column, Index pixel) : taps{} {
-    const Index first = (2 * row * pool.in.width + 2 * column) * pixel, below = pool.in.width * pixel;
-    taps[0] = first;
-    taps[1] = first + pixel;
-    taps[2] = first + below;
-    taps[3] = first + below + pixel;
-  }
-};
-
-/// Calls work(window, block, first) for each window: `first` of its output, in floats of the whole activations.
+/// Calls work(taps, block, first) for each window: `first` of its output, in floats of the whole activations.
 template <typename Work>
 void for_each_window(int threads, const PoolSpec& pool, const Lanes& lanes, const Work& work) {
   const Extent out = pool.out();
   const Index pixel = pool.in.channels * lanes.width;
   parallel_for(threads, lanes.blocks * out.height, [&](Index i) {
     const Index block = i / out.height, row = i % out.height;
+    Taps taps(pool, pixel);
     for (Index column = 0; column < out.width; ++column) {
-      work(PooledFour(pool, row, column, pixel), block, (i * out.width + column) * pixel);
+      work(taps.at(row, column).data(), block, (i * out.width + column) * pixel);
     }
   });
 }
@@ -60,8 +50,8 @@ void CpuBackend::pooled_convolution_forward(const ConvolutionSpec& spec, const P
     const MutableView values(memory, static_cast<std::size_t>(size));
     convolution_forward(without_activation(spec), batch, x, w, b, values);
     auto* const kept = wanted ? to_places : reinterpret_cast<std::uint8_t*>(memory + size);
-    for_each_window(settings_.threads, pool, lanes, [&](const PooledFour& window, Index block, Index first) {
-      loops_.pool.maximum_of_four(values.data() + block * lanes.block_size(pool.in), window.taps,
+    for_each_window(settings_.threads, pool, lanes, [&](const Count* taps, Index block, Index first) {
+      loops_.pool.maximum_of_four(values.data() + block * lanes.block_size(pool.in), taps,
                                   spec.activation == Activation::relu, pixel, to.data() + first, kept + first);
     });
   }
@@ -76,8 +66,8 @@ void CpuBackend::pooled_convolution_backward(const ConvolutionSpec& spec, const 
   const Index size = lanes.size(pool.in), pixel = pool.in.channels * lanes.width;
   const MutableView spread(unpooled_.floats(size), static_cast<std::size_t>(size));
   const auto* const of = reinterpret_cast<const std::uint8_t*>(places.data());
-  for_each_window(settings_.threads, pool, lanes, [&](const PooledFour& window, Index block, Index first) {
-    loops_.pool.spread_to_four(of + first, from.data() + first, window.taps, pixel,
+  for_each_window(settings_.threads, pool, lanes, [&](const Count* taps, Index block, Index first) {
+    loops_.pool.spread_to_four(of + first, from.data() + first, taps, pixel,
                                spread.data() + block * lanes.block_size(pool.in));
   });
   convolution_backward(without_activation(spec), batch, x, w, {}, spread, dx, dw, db, write);

@@ -111,7 +111,7 @@ struct Vectors {
   }
   /// A part of θ, g (vector 2) or of one of the optimizer's vectors.
   Touch touch(std::size_t vector, double first, double last, bool writes) const {
-    return {starts[vector] + first, std::min(starts[vector] + last, starts[vector + 1]), writes};
+    return {starts[vector] + first, starts[vector] + last, writes};
   }
   double bytes() const { return starts.back(); }
 
