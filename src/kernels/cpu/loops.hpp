@@ -283,14 +283,29 @@ struct TileRow {
   Count channels = 0;  ///< a multiple of 16
 };
 
+/// The products of some tiles, for each of the (m + 2)² transformed values: u [in][out] are the kernels', v [tiles][in]
+/// the tiles'. A value's are `u_plane` and `v_plane` floats behind those of the value before it.
+struct WinogradProducts {
+  Count in, out, tiles;
+  const float* u;
+  Count u_plane;
+  const float* v;
+  Count v_plane;
+  float* m;
+  Count m_plane;
+};
+
 /// Winograd's F(m × m, 3 × 3), see winograd.cpp. The (m + 2)² transformed values of channel c of tile t are those at
 /// planes + t · channels + c, `plane` floats apart. Rows of pixels are null where they lie outside of the image.
 struct WinogradLoops {
   Count tile;  ///< m
   /// planes = Bᵀ d B of tiles of (m + 2) × (m + 2) pixels d of the input. \param rows [m + 2]
   void (*input)(const float* const* rows, const TileRow& tiles, float* planes, Count plane);
-  /// m × m pixels of the output = f(Aᵀ p A + bias), p from planes. \param rows [m]
-  void (*output)(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu,
+  /// The products of all values, and Aᵀ of each column of them: m × (m + 2) planes of [tiles][out]. Null where a CPU
+  /// has too few registers for it: products are then computed value by value.
+  void (*column_products)(const WinogradProducts& products);
+  /// m × m pixels of the output = f(Aᵀ p A + bias). \param rows [m] \param planes p, or Aᵀ p if `columns`
+  void (*output)(const float* planes, Count plane, bool columns, const TileRow& tiles, const float* bias, bool relu,
                  float* const* rows);
   /// planes = A d Aᵀ of tiles of m × m pixels d of the output's gradient. \param rows [m]
   void (*output_gradient)(const float* const* rows, const TileRow& tiles, float* planes, Count plane);

@@ -13,6 +13,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
+constexpr Index kColumnsBelow = 64;  ///< channels: above, the products of single values take most of the time
 constexpr Index kTiles = 24;  ///< transformed at a time; a multiple of the products' tiles' widths
 constexpr Index kGradientFloats = Index{1}
                                   << 16;  ///< of both sides' tiles, transformed at a time for a weights' gradient
@@ -80,9 +81,9 @@ struct WinogradTiles {
   void transform_gradient(const Part& part, const float* dy, float* planes, Index plane) const {
     loops.output_gradient(pixel_rows(out, dy, part.example, loops.tile * part.row).data(), output(part), planes, plane);
   }
-  void transform_output(const Part& part, const float* planes, Index plane, const float* bias, bool relu,
+  void transform_output(const Part& part, const float* planes, Index plane, bool summed, const float* bias, bool relu,
                         float* y) const {
-    loops.output(planes, plane, output(part), bias, relu,
+    loops.output(planes, plane, summed, output(part), bias, relu,
                  pixel_rows(out, y, part.example, loops.tile * part.row).data());
   }
   TileRow output(const Part& part) const { return {loops.tile * part.column, out.width, part.tiles, out.channels}; }
@@ -113,6 +114,7 @@ void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, fl
   const Index in = c.tiles.in.channels, out = c.tiles.out.channels, count = c.tiles.count(c.batch);
   const Index values = c.tiles.values();
   const Index v_plane = plane_of(kTiles, in), m_plane = plane_of(kTiles, out), u_plane = plane_of(in, out);
+  const bool columns = c.tiles.loops.column_products != nullptr && in < kColumnsBelow;
   parallel_ranges(threads, (count + kTiles - 1) / kTiles, [&](Index first, Index end, int thread) {
     float* const v = memory + thread * correlation_floats(c.tiles);
     float* const m = v + values * v_plane;
@@ -123,7 +125,8 @@ void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, fl
       });
       const ProductShape shape{.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out};
       const MatrixShape large{.m = out, .n = tiles, .k = in, .a = {1, out}, .b = {1, in}, .ldc = out};
-      for (Index value = 0; value < values; ++value) {
+      if (columns) c.tiles.loops.column_products({in, out, tiles, c.u, u_plane, v, v_plane, m, m_plane});
+      for (Index value = 0; !columns && value < values; ++value) {
         const float* const a = c.u + value * u_plane;
         const float* const b = v + value * v_plane;
         if (by_large_products(loops, in, out)) {
@@ -133,7 +136,7 @@ void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, fl
         }
       }
       c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
-        c.tiles.transform_output(part, m + before * out, m_plane, c.bias, c.relu, c.y);
+        c.tiles.transform_output(part, m + before * out, m_plane, columns, c.bias, c.relu, c.y);
       });
     }
   });

@@ -91,9 +91,9 @@ struct F4 {
 template <typename F>
 using Patch = Vector[F::kSize][F::kSize];
 
-/// Applies f to the first `columns` columns of a patch, then to the first `rows` rows.
-template <typename F, Count columns, Count rows, typename Transform>
-UNISONO_INLINE inline void both_ways(Patch<F>& d, const Transform& f) {
+/// Applies f to the first `columns` columns of a patch.
+template <typename F, Count columns, typename Transform>
+UNISONO_INLINE inline void transform_columns(Patch<F>& d, const Transform& f) {
 #pragma GCC unroll 6
   for (Count j = 0; j < columns; ++j) {
     Vector column[F::kSize];
@@ -103,50 +103,69 @@ UNISONO_INLINE inline void both_ways(Patch<F>& d, const Transform& f) {
 #pragma GCC unroll 6
     for (Count i = 0; i < F::kSize; ++i) d[i][j] = column[i];
   }
+}
+
+/// Applies f to the first `columns` columns of a patch, then to the first `rows` rows.
+template <typename F, Count columns, Count rows, typename Transform>
+UNISONO_INLINE inline void both_ways(Patch<F>& d, const Transform& f) {
+  transform_columns<F, columns>(d, f);
 #pragma GCC unroll 6
   for (Count i = 0; i < rows; ++i) f(d[i]);
 }
 
+/// Stores a row of a patch in its planes.
 template <typename F>
-UNISONO_INLINE inline void store_planes(const Patch<F>& d, float* planes, Count plane) {
-#pragma GCC unroll 36
-  for (Count f = 0; f < F::kSize * F::kSize; ++f) store(planes + f * plane, d[f / F::kSize][f % F::kSize]);
-}
-
-template <typename F>
-UNISONO_INLINE inline void load_planes(const float* planes, Count plane, Patch<F>& d) {
-#pragma GCC unroll 36
-  for (Count f = 0; f < F::kSize * F::kSize; ++f) d[f / F::kSize][f % F::kSize] = load(planes + f * plane);
+UNISONO_INLINE inline void store_row(const Vector (&row)[F::kSize], float* planes, Count plane) {
+#pragma GCC unroll 6
+  for (Count j = 0; j < F::kSize; ++j) store(planes + j * plane, row[j]);
 }
 
 constexpr Count kTilesAhead = 4;  ///< whose pixels are prefetched
 
-/// Calls work(place in the planes, get) for each tile and vector of channels, where get(i, j) is its pixel.
-template <typename F, Count size, typename Work>
-UNISONO_INLINE inline void for_each_tile(const float* const* rows, const TileRow& tiles, const Work& work) {
+/// Calls work(place in the planes, column of pixels that was transformed by `transform`) for each tile and vector of
+/// channels. Neighbouring tiles share `size` − F::kTile columns, which are transformed once.
+template <typename F, Count size, typename Transform, typename Work>
+UNISONO_INLINE inline void for_each_tile(const float* const* rows, const TileRow& tiles, const Transform& transform,
+                                         const Work& work) {
+  static constexpr float zeros[kLanes] = {};
+  constexpr Count shared = size - F::kTile;
   const Count channels = tiles.channels;
-  bool whole = true;
-  for (Count i = 0; i < size; ++i) whole = whole && rows[i] != nullptr;
-  for (Count t = 0; t < tiles.tiles; ++t) {
-    const Count x = tiles.x + F::kTile * t;
-    if (whole && x >= 0 && x + size <= tiles.width) {
-      const float* from[size];
-      for (Count i = 0; i < size; ++i) from[i] = rows[i] + x * channels;
-      for (Count c = 0; c < channels; c += kLanes) {
-        work(t * channels + c, [&](Count i, Count j) UNISONO_INLINE { return load(from[i] + j * channels + c); });
-#pragma GCC unroll 4
-        for (Count i = size - F::kTile; i < size; ++i) {
-          const float* const ahead = from[i] + F::kTile * kTilesAhead * channels + c;
-#pragma GCC unroll 4
-          for (Count j = 0; j < F::kTile; ++j) __builtin_prefetch(ahead + j * channels);
-        }
+  for (Count c = 0; c < channels; c += kLanes) {
+    const float* row[size];
+    Count step[size];
+    for (Count i = 0; i < size; ++i) {
+      row[i] = rows[i] == nullptr ? zeros : rows[i] + c;
+      step[i] = rows[i] == nullptr ? 0 : channels;
+    }
+    Patch<F> d;
+    const auto read_column = [&](Count j, Count x) UNISONO_INLINE {
+      Vector column[F::kSize] = {};
+      if (x >= 0 && x < tiles.width) {
+#pragma GCC unroll 6
+        for (Count i = 0; i < size; ++i) column[i] = load(row[i] + x * step[i]);
       }
-    } else {
-      for (Count c = 0; c < channels; c += kLanes) {
-        work(t * channels + c, [&](Count i, Count j) UNISONO_INLINE {
-          const bool inside = rows[i] != nullptr && x + j >= 0 && x + j < tiles.width;
-          return inside ? load(rows[i] + (x + j) * channels + c) : Vector{};
-        });
+      transform(column);
+#pragma GCC unroll 6
+      for (Count i = 0; i < F::kSize; ++i) d[i][j] = column[i];
+    };
+#pragma GCC unroll 2
+    for (Count j = 0; j < shared; ++j) read_column(F::kTile + j, tiles.x + j);
+    for (Count t = 0; t < tiles.tiles; ++t) {
+      const Count x = tiles.x + F::kTile * t;
+#pragma GCC unroll 2
+      for (Count j = 0; j < shared; ++j) {
+#pragma GCC unroll 6
+        for (Count i = 0; i < F::kSize; ++i) d[i][j] = d[i][F::kTile + j];
+      }
+#pragma GCC unroll 4
+      for (Count j = shared; j < size; ++j) read_column(j, x + j);
+      work(t * channels + c, d);
+#pragma GCC unroll 4
+      for (Count i = shared; i < size; ++i) {
+#pragma GCC unroll 4
+        for (Count j = 0; j < F::kTile; ++j) {
+          __builtin_prefetch(row[i] + (x + shared + F::kTile * kTilesAhead + j) * step[i]);
+        }
       }
     }
   }
@@ -154,41 +173,106 @@ UNISONO_INLINE inline void for_each_tile(const float* const* rows, const TileRow
 
 template <typename F>
 void input(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
-  constexpr Count size = F::kSize;
-  for_each_tile<F, size>(rows, tiles, [&](Count to, const auto& get) UNISONO_INLINE {
-    Patch<F> d;
-#pragma GCC unroll 36
-    for (Count i = 0; i < size * size; ++i) d[i / size][i % size] = get(i / size, i % size);
-    both_ways<F, size, size>(d, F::input);
-    store_planes<F>(d, planes + to, plane);
+  for_each_tile<F, F::kSize>(rows, tiles, F::input, [&](Count to, const Patch<F>& columns) UNISONO_INLINE {
+#pragma GCC unroll 6
+    for (Count i = 0; i < F::kSize; ++i) {
+      Vector row[F::kSize];
+#pragma GCC unroll 6
+      for (Count j = 0; j < F::kSize; ++j) row[j] = columns[i][j];
+      F::input(row);
+      store_row<F>(row, planes + to + i * F::kSize * plane, plane);
+    }
   });
 }
 
 template <typename F>
 void output_gradient(const float* const* rows, const TileRow& tiles, float* planes, Count plane) {
-  constexpr Count size = F::kTile;
-  for_each_tile<F, size>(rows, tiles, [&](Count to, const auto& get) UNISONO_INLINE {
-    Patch<F> d = {};
-#pragma GCC unroll 16
-    for (Count i = 0; i < size * size; ++i) d[i / size][i % size] = get(i / size, i % size);
-    both_ways<F, size, F::kSize>(d, F::output_gradient);
-    store_planes<F>(d, planes + to, plane);
+  for_each_tile<F, F::kTile>(rows, tiles, F::output_gradient, [&](Count to, const Patch<F>& columns) UNISONO_INLINE {
+#pragma GCC unroll 6
+    for (Count i = 0; i < F::kSize; ++i) {
+      Vector row[F::kSize] = {};
+#pragma GCC unroll 4
+      for (Count j = 0; j < F::kTile; ++j) row[j] = columns[i][j];
+      F::output_gradient(row);
+      store_row<F>(row, planes + to + i * F::kSize * plane, plane);
+    }
   });
 }
 
-template <typename F, bool finish>
+constexpr Count kSums = 24;  ///< registers of AVX-512 that sum up products
+
+/// The products of one column of values for some tiles and a vector of output channels, and their transform.
+template <typename F, Count tiles>
+void column_of_tiles(const WinogradProducts& p, const float* u, const float* v, float* m) {
+  constexpr Count size = F::kSize;
+  Vector sums[tiles][size] = {};
+  const float *a[size], *b[size];
+#pragma GCC unroll 6
+  for (Count i = 0; i < size; ++i) {
+    a[i] = u + i * size * p.u_plane;
+    b[i] = v + i * size * p.v_plane;
+    asm("" : "+r"(a[i]), "+r"(b[i]));  // else compilers keep more offsets than there are registers
+  }
+  for (Count k = 0; k < p.in; ++k) {
+#pragma GCC unroll 6
+    for (Count i = 0; i < size; ++i) {
+      const Vector left = load(a[i]);
+#pragma GCC unroll 6
+      for (Count t = 0; t < tiles; ++t) sums[t][i] += left * broadcast(b[i][t * p.in]);
+      a[i] += p.out;
+      ++b[i];
+    }
+  }
+#pragma GCC unroll 6
+  for (Count t = 0; t < tiles; ++t) {
+    F::output(sums[t]);
+#pragma GCC unroll 4
+    for (Count i = 0; i < F::kTile; ++i) store(m + i * size * p.m_plane + t * p.out, sums[t][i]);
+  }
+}
+
+/// The tiles from `tile` on, at most `most`. \return how many
+template <typename F, Count most>
+UNISONO_INLINE inline Count some_tiles(const WinogradProducts& p, Count tile, const float* u, const float* v,
+                                       float* m) {
+  if constexpr (most > 1) {
+    if (p.tiles - tile < most) return some_tiles<F, most - 1>(p, tile, u, v, m);
+  }
+  column_of_tiles<F, most>(p, u, v + tile * p.in, m + tile * p.out);
+  return most;
+}
+
+template <typename F>
+void column_products(const WinogradProducts& p) {
+  for (Count j = 0; j < F::kSize; ++j) {
+    for (Count channel = 0; channel < p.out; channel += kLanes) {
+      for (Count tile = 0; tile < p.tiles;) {
+        tile += some_tiles<F, kSums / F::kSize>(p, tile, p.u + j * p.u_plane + channel, p.v + j * p.v_plane,
+                                                p.m + j * p.m_plane + channel);
+      }
+    }
+  }
+}
+
+template <typename F, bool columns, bool finish>
 void output_of(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu,
                float* const* rows) {
+  constexpr Count height = columns ? F::kTile : F::kSize;
   const Count channels = tiles.channels;
   for (Count t = 0; t < tiles.tiles; ++t) {
     const Count x = tiles.x + F::kTile * t;
     for (Count c = 0; c < channels; c += kLanes) {
       Patch<F> d;
-      load_planes<F>(planes + t * channels + c, plane, d);
-      both_ways<F, F::kSize, F::kTile>(d, F::output);
+#pragma GCC unroll 6
+      for (Count i = 0; i < height; ++i) {
+#pragma GCC unroll 6
+        for (Count j = 0; j < F::kSize; ++j) d[i][j] = load(planes + (i * F::kSize + j) * plane + t * channels + c);
+      }
+      if (!columns) transform_columns<F, F::kSize>(d, F::output);
 #pragma GCC unroll 4
       for (Count i = 0; i < F::kTile; ++i) {
         if (rows[i] == nullptr) break;
+        F::output(d[i]);
 #pragma GCC unroll 4
         for (Count j = 0; j < F::kTile; ++j) {
           Vector v = d[i][j];
@@ -204,8 +288,14 @@ void output_of(const float* planes, Count plane, const TileRow& tiles, const flo
 }
 
 template <typename F>
-void output(const float* planes, Count plane, const TileRow& tiles, const float* bias, bool relu, float* const* rows) {
-  (bias != nullptr || relu ? output_of<F, true> : output_of<F, false>)(planes, plane, tiles, bias, relu, rows);
+void output(const float* planes, Count plane, bool columns, const TileRow& tiles, const float* bias, bool relu,
+            float* const* rows) {
+  const bool finish = bias != nullptr || relu;
+  if (columns) {
+    (finish ? output_of<F, true, true> : output_of<F, true, false>)(planes, plane, tiles, bias, relu, rows);
+  } else {
+    (finish ? output_of<F, false, true> : output_of<F, false, false>)(planes, plane, tiles, bias, relu, rows);
+  }
 }
 
 template <typename F>
@@ -215,7 +305,8 @@ void weights(const float* w, Count tap, Count count, float* planes, Count plane)
 #pragma GCC unroll 9
     for (Count t = 0; t < 9; ++t) d[t / 3][t % 3] = load(w + t * tap + i);
     both_ways<F, 3, F::kSize>(d, F::weights);
-    store_planes<F>(d, planes + i, plane);
+#pragma GCC unroll 6
+    for (Count row = 0; row < F::kSize; ++row) store_row<F>(d[row], planes + i + row * F::kSize * plane, plane);
   }
 }
 
@@ -223,7 +314,8 @@ template <typename F>
 void weight_gradient(const float* planes, Count plane, Count count, bool add, float* dw, Count tap) {
   for (Count i = 0; i < count; i += kLanes) {
     Patch<F> d;
-    load_planes<F>(planes + i, plane, d);
+#pragma GCC unroll 36
+    for (Count f = 0; f < F::kSize * F::kSize; ++f) d[f / F::kSize][f % F::kSize] = load(planes + i + f * plane);
     both_ways<F, F::kSize, 3>(d, F::weight_gradient);
 #pragma GCC unroll 9
     for (Count t = 0; t < 9; ++t) {
@@ -235,7 +327,8 @@ void weight_gradient(const float* planes, Count plane, Count count, bool add, fl
 
 template <typename F>
 constexpr WinogradLoops loops_of() {
-  return {F::kTile, input<F>, output<F>, output_gradient<F>, weights<F>, weight_gradient<F>};
+  return {F::kTile, input<F>, kLanes == 16 ? column_products<F> : nullptr, output<F>, output_gradient<F>, weights<F>,
+          weight_gradient<F>};
 }
 
 }  // namespace
