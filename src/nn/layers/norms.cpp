@@ -124,6 +124,7 @@ LayerTraits BatchNorm::traits() const {
   const bool relu = spec_.activation == kernels::Activation::relu;
   return {.keeps_input = true,
           .keeps_output = relu,
+          .gradient_in_place = true,
           .changes_gradient = relu,
           .collective = options_.global && !frozen_,
           .local_statistics = !options_.global && !frozen_,
