@@ -252,7 +252,9 @@ void Scheduler::backward(int i) {
     ++holders_[static_cast<std::size_t>(step.dy)];
   }
   if (wanted(x)) {
-    const bool same = traits.shares_gradient || (traits.gradient_in_place && alone && !has_second_half(i));
+    const bool is_residuals = wanted(residual) && !traits.multiplies;  // whether dy is the residual's gradient, too
+    const bool overwrites = traits.gradient_in_place && alone && !is_residuals && !has_second_half(i);
+    const bool same = traits.shares_gradient || overwrites;
     step.dx = same ? step.dy : open_here(x);
   }
   const bool shared = step.dx == step.dy;  // then the residual's gradient must not be changed, since it is x's, too

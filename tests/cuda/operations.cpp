@@ -310,13 +310,20 @@ void add_pools(Table& table) {
 
 void add_batch_norms(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
-    for (const bool fused : {false, true}) {
-      const std::string name =
-          fmt::format("batch norm {}of {}, batch {}", fused ? "with ReLU and residual " : "", text_of(extent), batch);
+    struct Fused {
+      const char* text;
+      bool relu, residual;
+    };
+    for (const auto& [text, relu, fused] :
+         {Fused{"", false, false}, {"with ReLU ", true, false}, {"with ReLU and residual ", true, true}}) {
+      const std::string name = fmt::format("batch norm {}of {}, batch {}", text, text_of(extent), batch);
       table.push_back(
-          {name, [=, extent = extent, batch = batch](kernels::Backend& backend) -> Results {
+          {name, [=, extent = extent, batch = batch, relu = relu, fused = fused](kernels::Backend& backend) -> Results {
              const Device device(backend);
-             const kernels::NormSpec spec{extent, 1e-3F, fused ? kernels::Activation::relu : kernels::Activation::none};
+             const kernels::NormSpec spec{.extent = extent,
+                                          .epsilon = 1e-3F,
+                                          .activation = relu ? kernels::Activation::relu : kernels::Activation::none,
+                                          .adds_residual = fused};
              const Index c = extent.channels;
              const auto count = static_cast<double>(batch * extent.height * extent.width);
              const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 31));
@@ -339,19 +346,18 @@ void add_batch_norms(Table& table) {
              backend.batch_norm_running_moments(spec, beta.view(), gamma.view(), mean.view(), inverse.view());
              results.push_back({"from running", device.values(inverse), 2, false});
              Buffer y = device.activations(extent, batch);
-             backend.batch_norm_forward(spec, batch, x.view(), mean.view(), inverse.view(), gamma.view(), beta.view(),
-                                        residual.view(), y.view());
+             const kernels::NormTerms terms{mean.view(), inverse.view(), gamma.view(), beta.view()};
+             backend.batch_norm_forward(spec, batch, x.view(), terms, residual.view(), y.view());
              results.push_back({"y", device.canonical(extent, batch, y), 4});
              const Buffer given = device.activations(extent, batch, numbers(batch * extent.size(), 37));
              Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 38));
-             backend.batch_norm_backward_sums(spec, batch, x.view(), mean.view(), inverse.view(), given.view(),
-                                              dy.view(), as_doubles(sums.view()));
+             backend.batch_norm_backward_sums(spec, batch, x.view(), terms, given.view(), dy.view(),
+                                              as_doubles(sums.view()));
              Buffer dgamma = device.vector(numbers(c, 39)), dbeta = device.vector(numbers(c, 40));
              backend.batch_norm_parameter_gradients(spec, as_doubles(sums.view()), dgamma.view(), dbeta.view(),
                                                     fused ? kernels::Write::add : kernels::Write::overwrite);
              Buffer dx = device.activations(extent, batch);
-             backend.batch_norm_backward(spec, batch, x.view(), mean.view(), inverse.view(), gamma.view(), dy.view(),
-                                         as_doubles(sums.view()), dx.view());
+             backend.batch_norm_backward(spec, batch, x.view(), terms, dy.view(), as_doubles(sums.view()), dx.view());
              results.push_back({"dy", device.canonical(extent, batch, dy)});
              results.push_back({"dγ", device.values(dgamma), 4 * count, false});
              results.push_back({"dβ", device.values(dbeta), 4 * count, false});

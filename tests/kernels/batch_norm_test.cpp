@@ -16,7 +16,7 @@ struct BatchNormCase {
   reference::Statistics statistics;                       // as the device is told: rounded to float
 
   BatchNormCase(const Shape& shape, Activation activation, bool with_residual)
-      : spec{shape.extent, 1e-5F, activation},
+      : spec{.extent = shape.extent, .epsilon = 1e-5F, .activation = activation, .adds_residual = with_residual},
         batch(shape.batch),
         x(random_floats(shape.size(), 11, -1, 3)),
         residual(with_residual ? random_floats(shape.size(), 12) : Floats{}),
@@ -32,6 +32,7 @@ struct BatchNormCase {
   }
   Shape shape() const { return {spec.extent, batch}; }
   bool relu() const { return spec.activation == Activation::relu; }
+  NormTerms terms() const { return {mean, inverse, gamma, beta}; }
   std::size_t channel(std::size_t i) const { return reference::group_of(Over::channel, spec.extent, i); }
 };
 
@@ -45,18 +46,18 @@ Outputs run_batch_norm(CpuBackend& backend, const BatchNormCase& c, bool constan
   std::vector<double> sums(2 * channels + 1, -1), gradient_sums(2 * channels + 1, -1);
 
   backend.batch_norm_sums(c.spec, c.batch, x.view(), sums);
-  backend.batch_norm_forward(c.spec, c.batch, x.view(), c.mean, c.inverse, c.gamma, c.beta, residual.view(), y.view());
-  backend.batch_norm_backward_sums(c.spec, c.batch, x.view(), c.mean, c.inverse, given_y.view(), dy.view(),
-                                   gradient_sums);
+  backend.batch_norm_forward(c.spec, c.batch, x.view(), c.terms(), residual.view(), y.view());
+  backend.batch_norm_backward_sums(c.spec, c.batch, x.view(), c.terms(), given_y.view(), dy.view(), gradient_sums);
   CHECK(sums.back() == c.statistics.count);
   CHECK(gradient_sums.back() == c.statistics.count);
   if (constant_statistics) gradient_sums.back() = 0;
-  backend.batch_norm_backward(c.spec, c.batch, x.view(), c.mean, c.inverse, c.gamma, dy.view(), gradient_sums,
-                              dx.view());
+  backend.batch_norm_backward(c.spec, c.batch, x.view(), c.terms(), dy.view(), gradient_sums, dx.view());
   CHECK(std::isfinite(largest_unused(backend, shape, y.view())));
   CHECK(largest_unused(backend, shape, dx.view()) == 0);
   Outputs outputs{{from_device(backend, shape, y), from_device(backend, shape, dy), from_device(backend, shape, dx)},
                   sums};
+  backend.batch_norm_backward(c.spec, c.batch, x.view(), c.terms(), dy.view(), gradient_sums, dy.view());
+  CHECK(from_device(backend, shape, dy) == outputs.tensors[2]);  // in place
   outputs.sums.pop_back();
   outputs.sums.insert(outputs.sums.end(), gradient_sums.begin(), gradient_sums.end() - 1);
   return outputs;
@@ -96,10 +97,11 @@ std::vector<double> expected_output(const BatchNormCase& c) {
   return y;
 }
 
-std::vector<double> masked_gradient(const BatchNormCase& c) {
+/// \param y what the forward pass gave: without a residual, its own sign decides
+std::vector<double> masked_gradient(const BatchNormCase& c, const Floats& y) {
   auto dy = widen(c.dy);
   for (std::size_t i = 0; i < dy.size(); ++i) {
-    if (c.relu() && c.y[i] <= 0) dy[i] = 0;
+    if (c.relu() && (c.spec.masks_anew() ? y[i] : c.y[i]) <= 0) dy[i] = 0;
   }
   return dy;
 }
@@ -108,9 +110,9 @@ void check_batch_norm(const BatchNormCase& c, const Outputs& outputs, bool const
   // |x − mean| inverse γ is below 4 sizes of x times the largest inverse; four roundings of that and of what is added.
   double inverse = 1;
   for (double value : c.statistics.inverse) inverse = std::max(inverse, value);
-  const auto dy = masked_gradient(c);
+  const auto dy = masked_gradient(c, outputs.tensors[0]);
   CHECK(excess(outputs.tensors[0], expected_output(c), 4 * kRoundoff * (4 * 1.5 * inverse + 2)) <= 1);
-  CHECK(excess(outputs.tensors[1], dy, 0) == 0);
+  CHECK(excess(outputs.tensors[1], c.spec.masks_anew() ? widen(c.dy) : dy, 0) == 0);
   const auto expected = expected_sums(c, dy);
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(expected[i].near(outputs.sums[i]));
 
@@ -169,11 +171,11 @@ TEST_CASE("an example worked out by hand is normalised", "[batch_norm]") {
     std::vector<double> sums(3);
     backend.batch_norm_sums(spec, 2, x.view(), sums);
     CHECK(sums == std::vector<double>{4, 10, 2});
-    backend.batch_norm_forward(spec, 2, x.view(), mean, inverse, gamma, beta, {}, y.view());
+    backend.batch_norm_forward(spec, 2, x.view(), {mean, inverse, gamma, beta}, {}, y.view());
     CHECK(from_device(backend, shape, y) == Floats{0, 3});
-    backend.batch_norm_backward_sums(spec, 2, x.view(), mean, inverse, y.view(), dy.view(), sums);
+    backend.batch_norm_backward_sums(spec, 2, x.view(), {mean, inverse, gamma, beta}, {}, dy.view(), sums);
     CHECK(sums == std::vector<double>{7, 7, 2});
-    backend.batch_norm_backward(spec, 2, x.view(), mean, inverse, gamma, dy.view(), sums, dx.view());
+    backend.batch_norm_backward(spec, 2, x.view(), {mean, inverse, gamma, beta}, dy.view(), sums, dx.view());
     CHECK(from_device(backend, shape, dx) == Floats{0, 0});
   }
 }
@@ -211,7 +213,7 @@ TEST_CASE("a NaN in an activation reaches the sums and passes relu", "[batch_nor
     Buffer y(x.size());
     std::vector<double> sums(3);
     backend.batch_norm_sums(spec, 2, x.view(), sums);
-    backend.batch_norm_forward(spec, 2, x.view(), mean, inverse, gamma, beta, {}, y.view());
+    backend.batch_norm_forward(spec, 2, x.view(), {mean, inverse, gamma, beta}, {}, y.view());
     CHECK(std::isnan(sums[0]));
     CHECK(std::isnan(sums[1]));
     CHECK(std::isnan(y.data()[1]));
@@ -287,7 +289,7 @@ TEST_CASE("sums over no examples are zero, whatever the memory holds", "[batch_n
   const Floats mean(3), inverse(3);
   std::vector<double> sums(7, -1), gradient_sums(7, -1);
   backend.batch_norm_sums(spec, 0, x.view(), sums);
-  backend.batch_norm_backward_sums(spec, 0, x.view(), mean, inverse, y.view(), dy.view(), gradient_sums);
+  backend.batch_norm_backward_sums(spec, 0, x.view(), {mean, inverse, mean, mean}, y.view(), dy.view(), gradient_sums);
   CHECK(sums == std::vector<double>(7, 0.0));
   CHECK(gradient_sums == std::vector<double>(7, 0.0));
 }

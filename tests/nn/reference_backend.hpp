@@ -60,6 +60,15 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
     pool_backward(whole(e), batch, {}, {}, dy, dx);
   }
 
+  static double normalised(View x, const kernels::NormTerms& terms, std::size_t i, std::size_t c) {
+    return reference::normalised(x, terms.mean, terms.inverse_deviation, i, c);
+  }
+  /// dy where the forward pass without a residual let y through.
+  static float masked(const kernels::NormSpec& s, View x, const kernels::NormTerms& terms, View dy, std::size_t i,
+                      std::size_t c) {
+    const bool passes = !s.masks_anew() || terms.gamma[c] * normalised(x, terms, i, c) + terms.beta[c] > 0;
+    return passes ? dy[i] : 0;
+  }
   void batch_norm_sums(const kernels::NormSpec& s, Index batch, View x, std::span<double> sums) override {
     std::fill(sums.begin(), sums.end(), 0.0);
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
@@ -80,20 +89,23 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
       inverse_deviation[c] = static_cast<float>(1 / std::sqrt(running_variance[c] + s.epsilon));
     }
   }
-  void batch_norm_forward(const kernels::NormSpec& s, Index batch, View x, View mean, View inverse_deviation,
-                          View gamma, View beta, View residual, MutableView y) override {
+  void batch_norm_forward(const kernels::NormSpec& s, Index batch, View x, const kernels::NormTerms& terms,
+                          View residual, MutableView y) override {
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
-      const double value = gamma[c] * reference::normalised(x, mean, inverse_deviation, i, c) + beta[c];
+      const double value = terms.gamma[c] * normalised(x, terms, i, c) + terms.beta[c];
       y[i] = reference::activated(s.activation, value + (residual.empty() ? 0 : residual[i]));
     });
   }
-  void batch_norm_backward_sums(const kernels::NormSpec& s, Index batch, View x, View mean, View inverse_deviation,
+  void batch_norm_backward_sums(const kernels::NormSpec& s, Index batch, View x, const kernels::NormTerms& terms,
                                 View y, MutableView dy, std::span<double> sums) override {
-    reference::mask_by_relu(s.activation, y, dy.first(static_cast<std::size_t>(batch * s.extent.size())));
+    if (s.adds_residual) {
+      reference::mask_by_relu(s.activation, y, dy.first(static_cast<std::size_t>(batch * s.extent.size())));
+    }
     std::fill(sums.begin(), sums.end(), 0.0);
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
-      sums[c] += dy[i];
-      sums[sums.size() / 2 + c] += dy[i] * reference::normalised(x, mean, inverse_deviation, i, c);
+      const float d = masked(s, x, terms, dy, i, c);
+      sums[c] += d;
+      sums[sums.size() / 2 + c] += d * normalised(x, terms, i, c);
     });
     sums.back() = reference::values_of_channel(s.extent, batch);
   }
@@ -105,13 +117,13 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
       reference::store_sum(dgamma[c], static_cast<float>(sums[dbeta.size() + c]), write);
     }
   }
-  void batch_norm_backward(const kernels::NormSpec& s, Index batch, View x, View mean, View inverse_deviation,
-                           View gamma, View dy, std::span<const double> sums, MutableView dx) override {
+  void batch_norm_backward(const kernels::NormSpec& s, Index batch, View x, const kernels::NormTerms& terms, View dy,
+                           std::span<const double> sums, MutableView dx) override {
     const double n = sums.back();
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
-      const double hat = reference::normalised(x, mean, inverse_deviation, i, c);
+      const double hat = normalised(x, terms, i, c);
       const double common = n > 0 ? (sums[c] + hat * sums[sums.size() / 2 + c]) / n : 0;
-      dx[i] = static_cast<float>(gamma[c] * inverse_deviation[c] * (dy[i] - common));
+      dx[i] = static_cast<float>(terms.gamma[c] * terms.inverse_deviation[c] * (masked(s, x, terms, dy, i, c) - common));
     });
   }
   void layer_norm_forward(const kernels::NormSpec& s, Index batch, View x, View gamma, View beta,

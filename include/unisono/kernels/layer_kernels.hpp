@@ -24,6 +24,11 @@ struct DropoutKey {
   Index first = 0;  ///< the number of the first element, where those before it are on other ranks
 };
 
+/// What batch normalisation multiplies each channel by, and adds. [C] each
+struct NormTerms {
+  View mean, inverse_deviation, gamma, beta;
+};
+
 /// Forward and backward passes of layers, on batches of activations (see Activations). Parameters are views into θ,
 /// ordered inside a block as the `…_axes` functions of Activations say. A name that ends in `_backward` takes gradients
 /// with respect to outputs (`dy`) and gives those with respect to inputs (`dx`) or parameters (`dw`, `db`). Unless said
@@ -82,20 +87,21 @@ class LayerKernels {
                                           MutableView mean, MutableView inverse_deviation) = 0;
   /// y = activation(γ (x − mean) inverse_deviation + β [+ residual]), with activation none or relu.
   /// \param residual of x's shape, or empty
-  virtual void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                  View gamma, View beta, View residual, MutableView y) = 0;
-  /// dy ← dy ⊙ activation'(y), in place (it is then the gradient of `residual`, too);
-  /// sums[c] = Σ dy, sums[C + c] = Σ dy x̂ with x̂ = (x − mean) inverse_deviation, sums[2C] = values of a channel. All
-  /// are 0 for no examples. \param sums [2C + 1]
-  virtual void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                        View y, MutableView dy, std::span<double> sums) = 0;
+  virtual void batch_norm_forward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View residual,
+                                  MutableView y) = 0;
+  /// sums[c] = Σ d, sums[C + c] = Σ d x̂ with d = dy ⊙ activation'(y) and x̂ = (x − mean) inverse_deviation,
+  /// sums[2C] = values of a channel. All are 0 for no examples. With ReLU and a residual, dy ← d.
+  /// \param y empty unless there are ReLU and a residual \param sums [2C + 1]
+  virtual void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View y,
+                                        MutableView dy, std::span<double> sums) = 0;
   /// dγ (+)= Σ dy x̂, dβ (+)= Σ dy, of this rank's own sums.
   virtual void batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
                                               MutableView dbeta, Write write) = 0;
-  /// dx = γ inverse_deviation (dy − (Σ dy + x̂ Σ dy x̂) / n), n = sums[2C]; `sums` over all that was normalised
-  /// together, other ranks included. With n = 0 the statistics were constants: dx = γ inverse_deviation dy.
-  virtual void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                   View gamma, View dy, std::span<const double> sums, MutableView dx) = 0;
+  /// dx = γ inverse_deviation (d − (Σ d + x̂ Σ d x̂) / n), n = sums[2C], with d as above; `sums` over all that was
+  /// normalised together, other ranks included. With n = 0 the statistics were constants: dx = γ inverse_deviation d.
+  /// \param dy as batch_norm_backward_sums left it \param dx may be dy
+  virtual void batch_norm_backward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View dy,
+                                   std::span<const double> sums, MutableView dx) = 0;
 
   /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value for each element of an example. Where
   /// `spec.of_pixels`, over each pixel's own channels, with one value for each channel.

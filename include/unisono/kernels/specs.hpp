@@ -135,6 +135,10 @@ struct NormSpec {
   Extent extent;
   double epsilon = 1e-5;
   Activation activation = Activation::none;  ///< none or relu
+  bool adds_residual = false;                ///< batch normalisation: before the activation
+  /// Whether the backward pass computes anew, from x, which values the ReLU has let through. With a residual it takes
+  /// them from y, and masks dy in place, which is the residual's gradient, too.
+  bool masks_anew() const { return activation == Activation::relu && !adds_residual; }
   /// Layer normalisation: each pixel is normalised over its channels by itself, and γ and β have a value for each
   /// channel.
   bool of_pixels = false;

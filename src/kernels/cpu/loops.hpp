@@ -49,11 +49,10 @@ struct PoolLoops {
   void (*mean_over_pixels)(const float* x, Count pixels, Count stride, Count n, float* y);
 };
 
-/// The coefficients of batch normalisation for each channel of a tile: forward slope · (x − mean) + shift; backward
-/// slope · dy +
-/// tilt · (x − mean) + shift.
+/// The coefficients of batch normalisation for each channel of a tile: forward slope · (x − mean) + beta, backward
+/// slope · dy + tilt · (x − mean) + shift.
 struct ChannelTerms {
-  float mean[kTileChannels], slope[kTileChannels], tilt[kTileChannels], shift[kTileChannels];
+  float mean[kTileChannels], slope[kTileChannels], beta[kTileChannels], tilt[kTileChannels], shift[kTileChannels];
 };
 
 struct BatchNormLoops {
@@ -62,11 +61,12 @@ struct BatchNormLoops {
   /// \param residual may be null
   void (*forward)(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, bool relu,
                   float* y);
-  /// dy ← y > 0 ? dy : 0 where y is not null; sum[c] = Σ dy, products[c] = Σ dy (x − mean[c]).
-  void (*backward_sums)(const Tile& tile, const float* x, const float* mean, const float* y, float* dy, double* sum,
-                        double* products);
-  /// dx is zero in lanes that are not used.
-  void (*backward)(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx);
+  /// sum[c] = Σ d, products[c] = Σ d (x − mean[c]). d is dy; where y is not null, y > 0 ? dy : 0, which replaces dy;
+  /// if `masks`, the same with the y that the forward pass computes without a residual, and dy is left as it is.
+  void (*backward_sums)(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* y,
+                        float* dy, double* sum, double* products);
+  /// dx is zero in lanes that are not used. \param masks as above
+  void (*backward)(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* dy, float* dx);
 };
 
 /// Elements × examples: element e has `lanes` lanes (a block's width) from e · stride on, of which `used` hold

@@ -126,37 +126,47 @@ void CpuBackend::batch_norm_running_moments(const NormSpec& spec, View running_m
   }
 }
 
-void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                    View gamma, View beta, View residual, MutableView y) {
+namespace {
+
+/// The terms of a tile's channels in the forward pass.
+ChannelTerms forward_terms(const NormTerms& terms, Index channel, Index count) {
+  ChannelTerms of_tile{};
+  for (Index c = 0; c < count; ++c) {
+    const auto k = static_cast<std::size_t>(channel + c);
+    of_tile.mean[c] = terms.mean[k];
+    of_tile.slope[c] = terms.gamma[k] * terms.inverse_deviation[k];
+    of_tile.beta[c] = terms.beta[k];
+  }
+  return of_tile;
+}
+
+}  // namespace
+
+void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View residual,
+                                    MutableView y) {
   assert(spec.activation == Activation::none || spec.activation == Activation::relu);
   const Lanes lanes = this->lanes(spec.extent, batch);
   const Tiles tiles(spec.extent, lanes);
   const BatchNormLoops& loops = batch_norm_loops_of(lanes);
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
-    ChannelTerms terms{};
-    for (Count c = 0; c < tile.channels; ++c) {
-      const auto k = static_cast<std::size_t>(channel + c);
-      terms.mean[c] = mean[k];
-      terms.slope[c] = gamma[k] * inverse_deviation[k];
-      terms.shift[c] = beta[k];
-    }
-    loops.forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
-                  spec.activation == Activation::relu, y.data() + offset);
+    loops.forward(tile, forward_terms(terms, channel, tile.channels), x.data() + offset,
+                  residual.empty() ? nullptr : residual.data() + offset, spec.activation == Activation::relu,
+                  y.data() + offset);
   });
 }
 
-void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                          View y, MutableView dy, std::span<double> sums) {
-  const bool relu = spec.activation == Activation::relu;
+void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View y,
+                                          MutableView dy, std::span<double> sums) {
+  const bool by_output = spec.activation == Activation::relu && spec.adds_residual;
   add_up_tiles(spec, batch, sums, [&](const BatchNormLoops& loops, const auto& part, double* sum, double* products) {
     const auto [tile, offset, channel] = part;
-    loops.backward_sums(tile, x.data() + offset, mean.data() + channel, relu ? y.data() + offset : nullptr,
-                        dy.data() + offset, sum, products);
+    loops.backward_sums(tile, forward_terms(terms, channel, tile.channels), spec.masks_anew(), x.data() + offset,
+                        by_output ? y.data() + offset : nullptr, dy.data() + offset, sum, products);
   });
   if (batch == 0) return;
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
-  for (std::size_t c = 0; c < channels; ++c) sums[channels + c] *= static_cast<double>(inverse_deviation[c]);
+  for (std::size_t c = 0; c < channels; ++c) sums[channels + c] *= static_cast<double>(terms.inverse_deviation[c]);
 }
 
 void CpuBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
@@ -172,8 +182,8 @@ void CpuBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<
 }
 
 // With i = inverse_deviation:  dx = γ i dy − (γ i² Σ dy x̂ / count) (x − mean) − γ i Σ dy / count
-void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                     View gamma, View dy, std::span<const double> sums, MutableView dx) {
+void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View dy,
+                                     std::span<const double> sums, MutableView dx) {
   const Lanes lanes = this->lanes(spec.extent, batch);
   const Tiles tiles(spec.extent, lanes);
   const BatchNormLoops& loops = batch_norm_loops_of(lanes);
@@ -181,17 +191,15 @@ void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, 
   const double count = sums[2 * channels], share = count == 0 ? 0 : 1 / count;
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
-    ChannelTerms terms{};
+    ChannelTerms of_tile = forward_terms(terms, channel, tile.channels);
     for (Count c = 0; c < tile.channels; ++c) {
       const auto k = static_cast<std::size_t>(channel + c);
-      const double inverse = static_cast<double>(inverse_deviation[k]);
-      const double slope = static_cast<double>(gamma[k]) * inverse;
-      terms.mean[c] = mean[k];
-      terms.slope[c] = static_cast<float>(slope);
-      terms.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
-      terms.shift[c] = static_cast<float>(-slope * sums[k] * share);
+      const double inverse = static_cast<double>(terms.inverse_deviation[k]);
+      const double slope = static_cast<double>(terms.gamma[k]) * inverse;  // rounded to a float, that of the forward pass
+      of_tile.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
+      of_tile.shift[c] = static_cast<float>(-slope * sums[k] * share);
     }
-    loops.backward(tile, terms, x.data() + offset, dy.data() + offset, dx.data() + offset);
+    loops.backward(tile, of_tile, spec.masks_anew(), x.data() + offset, dy.data() + offset, dx.data() + offset);
   });
 }
 

@@ -109,14 +109,14 @@ class CudaBackend final : public Backend, public DeviceRecord {
                           MutableView running_variance, MutableView mean, MutableView inverse_deviation) override;
   void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance, MutableView mean,
                                   MutableView inverse_deviation) override;
-  void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
-                          View beta, View residual, MutableView y) override;
-  void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View y,
+  void batch_norm_forward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View residual,
+                          MutableView y) override;
+  void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View y,
                                 MutableView dy, std::span<double> sums) override;
   void batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
                                       MutableView dbeta, Write write) override;
-  void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
-                           View dy, std::span<const double> sums, MutableView dx) override;
+  void batch_norm_backward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View dy,
+                           std::span<const double> sums, MutableView dx) override;
   void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) override;
   void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                            MutableView dgamma, MutableView dbeta, Write write) override;

@@ -34,15 +34,32 @@ __global__ void sum_values(std::int64_t rows, std::int64_t channels, const T* x,
   add_to_partial(sum, squares, channels, channel, partial);
 }
 
-/// dy ← dy ⊙ (y > 0) where y is not null, then Σ dy and Σ dy x̂.
+/// NormTerms on the device.
+struct DeviceTerms {
+  const float *mean, *inverse_deviation, *gamma, *beta;
+
+  __device__ float normalised(std::int64_t channel, float x) const {
+    return (x - mean[channel]) * inverse_deviation[channel];
+  }
+  /// y before the activation. Rounded in one way in all kernels, since its sign is a mask.
+  __device__ float output(std::int64_t channel, float normalised) const {
+    return fmaf(gamma[channel], normalised, beta[channel]);
+  }
+};
+
+DeviceTerms on_device(const NormTerms& terms) {
+  return {terms.mean.data(), terms.inverse_deviation.data(), terms.gamma.data(), terms.beta.data()};
+}
+
+/// Σ d and Σ d x̂. d is dy; where y is not null dy ⊙ (y > 0), which replaces dy; if `masks`, the same with the y of a
+/// forward pass without a residual, and dy is left as it is.
 template <typename T>
-__global__ void sum_gradients(std::int64_t rows, std::int64_t channels, const T* x, const float* mean,
-                              const float* inverse_deviation, const T* y, T* dy, double* partial) {
+__global__ void sum_gradients(std::int64_t rows, std::int64_t channels, bool masks, const T* x, DeviceTerms terms,
+                              const T* y, T* dy, double* partial) {
   const std::int64_t channel = column_number();
   const RowsOfPart own(rows);
   double sum = 0, products = 0;
   if (channel < channels) {
-    const float center = mean[channel], scale = inverse_deviation[channel];
     for (std::int64_t row = own.first + threadIdx.y; row < own.last; row += kAhead * kRowsOfBlock) {
       float gradients[kAhead], values[kAhead];
       bool passes[kAhead];
@@ -50,14 +67,15 @@ __global__ void sum_gradients(std::int64_t rows, std::int64_t channels, const T*
         const std::int64_t there = row + j * kRowsOfBlock, at = there * channels + channel;
         const bool is_own = there < own.last;
         gradients[j] = is_own ? to_float(dy[at]) : 0;
-        values[j] = is_own ? to_float(x[at]) : 0;
-        passes[j] = !is_own || y == nullptr || to_float(y[at]) > 0;
+        values[j] = is_own ? terms.normalised(channel, to_float(x[at])) : 0;
+        passes[j] = !is_own || ((y == nullptr || to_float(y[at]) > 0) &&
+                                (!masks || terms.output(channel, values[j]) > 0));
       }
       for (int j = 0; j < kAhead; ++j) {
         if (passes[j]) {
           sum += static_cast<double>(gradients[j]);
-          products += static_cast<double>(gradients[j]) * static_cast<double>((values[j] - center) * scale);
-        } else {
+          products += static_cast<double>(gradients[j]) * static_cast<double>(values[j]);
+        } else if (!masks) {
           dy[(row + j * kRowsOfBlock) * channels + channel] = rounded_to<T>(0);
         }
       }
@@ -107,15 +125,14 @@ __global__ void moments_of_running(std::int64_t channels, float epsilon, const f
 /// Packs of neighbouring channels, as many as a thread takes at once.
 template <typename T, int kValues>
 __global__ void normalise(std::int64_t packs, std::int64_t channels, bool relu, const Pack<T, kValues>* x,
-                          const float* mean, const float* inverse_deviation, const float* gamma, const float* beta,
-                          const Pack<T, kValues>* residual, Pack<T, kValues>* y) {
+                          DeviceTerms terms, const Pack<T, kValues>* residual, Pack<T, kValues>* y) {
   for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
     const Pack<T, kValues> own = x[i], other = residual != nullptr ? residual[i] : Pack<T, kValues>{};
     const std::int64_t first = i * kValues % channels;
     Pack<T, kValues> result;
     for (int j = 0; j < kValues; ++j) {
       const std::int64_t c = first + j;
-      float value = gamma[c] * ((to_float(own.values[j]) - mean[c]) * inverse_deviation[c]) + beta[c];
+      float value = terms.output(c, terms.normalised(c, to_float(own.values[j])));
       if (residual != nullptr) value += to_float(other.values[j]);
       result.values[j] = rounded_to<T>(relu && !(value > 0) ? 0 : value);
     }
@@ -124,9 +141,9 @@ __global__ void normalise(std::int64_t packs, std::int64_t channels, bool relu, 
 }
 
 template <typename T, int kValues>
-__global__ void normalise_backward(std::int64_t packs, std::int64_t channels, const Pack<T, kValues>* x,
-                                   const float* mean, const float* inverse_deviation, const float* gamma,
-                                   const Pack<T, kValues>* dy, const double* sums, Pack<T, kValues>* dx) {
+__global__ void normalise_backward(std::int64_t packs, std::int64_t channels, bool masks, const Pack<T, kValues>* x,
+                                   DeviceTerms terms, const Pack<T, kValues>* dy, const double* sums,
+                                   Pack<T, kValues>* dx) {
   const double count = sums[2 * channels];
   const double share = count > 0 ? 1 / count : 0;
   for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
@@ -135,10 +152,11 @@ __global__ void normalise_backward(std::int64_t packs, std::int64_t channels, co
     Pack<T, kValues> result;
     for (int j = 0; j < kValues; ++j) {
       const std::int64_t c = first + j;
-      const float hat = (to_float(own.values[j]) - mean[c]) * inverse_deviation[c];
+      const float hat = terms.normalised(c, to_float(own.values[j]));
+      const float d = masks && !(terms.output(c, hat) > 0) ? 0 : to_float(gradient.values[j]);
       const auto common = static_cast<float>(sums[c] * share), tilt = static_cast<float>(sums[channels + c] * share);
       result.values[j] =
-          rounded_to<T>(gamma[c] * inverse_deviation[c] * (to_float(gradient.values[j]) - common - hat * tilt));
+          rounded_to<T>(terms.gamma[c] * terms.inverse_deviation[c] * (d - common - hat * tilt));
     }
     dx[i] = result;
   }
@@ -182,25 +200,26 @@ void CudaBackend::batch_norm_running_moments(const NormSpec& spec, View running_
                  running_variance.data(), mean.data(), inverse_deviation.data());
 }
 
-void CudaBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                     View gamma, View beta, View residual, MutableView y) {
+void CudaBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View residual,
+                                     MutableView y) {
   const Index n = batch * spec.extent.size();
   with_packs(spec.extent.channels, [&]<typename T, int kValues>(Pack<T, kValues>) {
     using Values = Pack<T, kValues>;
     queue().launch(normalise<T, kValues>, grid_for(n / kValues), n / kValues, spec.extent.channels,
-                   spec.activation == Activation::relu, values_of<Values>(x), mean.data(), inverse_deviation.data(),
-                   gamma.data(), beta.data(), values_of<Values>(residual), values_of<Values>(y));
+                   spec.activation == Activation::relu, values_of<Values>(x), on_device(terms),
+                   values_of<Values>(residual), values_of<Values>(y));
   });
 }
 
-void CudaBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                           View y, MutableView dy, std::span<double> sums) {
+void CudaBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View y,
+                                           MutableView dy, std::span<double> sums) {
   const Index channels = spec.extent.channels, rows = rows_of(spec, batch), parts = parts_of_rows(rows, kRowsEachPart);
   auto* const partial = partials_.take<double>(parts * 2 * channels);
-  const bool relu = spec.activation == Activation::relu;
+  const bool by_output = spec.activation == Activation::relu && spec.adds_residual;
   with_type([&]<typename T>(T) {
-    queue().launch(sum_gradients<T>, grid_of_columns(channels, parts), rows, channels, values_of<T>(x), mean.data(),
-                   inverse_deviation.data(), relu ? values_of<T>(y) : nullptr, values_of<T>(dy), partial);
+    queue().launch(sum_gradients<T>, grid_of_columns(channels, parts), rows, channels, spec.masks_anew(),
+                   values_of<T>(x), on_device(terms), by_output ? values_of<T>(y) : nullptr, values_of<T>(dy),
+                   partial);
   });
   queue().launch(add_parts, grid_of_columns(2 * channels), channels, parts, partial, static_cast<double>(rows),
                  sums.data());
@@ -213,14 +232,14 @@ void CudaBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span
                  dgamma.data(), dbeta.data());
 }
 
-void CudaBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                      View gamma, View dy, std::span<const double> sums, MutableView dx) {
+void CudaBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View dy,
+                                      std::span<const double> sums, MutableView dx) {
   const Index n = batch * spec.extent.size();
   with_packs(spec.extent.channels, [&]<typename T, int kValues>(Pack<T, kValues>) {
     using Values = Pack<T, kValues>;
     queue().launch(normalise_backward<T, kValues>, grid_for(n / kValues), n / kValues, spec.extent.channels,
-                   values_of<Values>(x), mean.data(), inverse_deviation.data(), gamma.data(), values_of<Values>(dy),
-                   sums.data(), values_of<Values>(dx));
+                   spec.masks_anew(), values_of<Values>(x), on_device(terms), values_of<Values>(dy), sums.data(),
+                   values_of<Values>(dx));
   });
 }
 

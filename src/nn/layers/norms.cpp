@@ -60,6 +60,9 @@ class BatchNorm final : public Layer {
   };
   Index sums_size() const;  ///< floats
   Kept parts_of(MutableView kept) const;
+  kernels::NormTerms terms_of(const Pass& pass, const Kept& kept) const {
+    return {kept.mean, kept.inverse_deviation, pass.parameter(gamma_), pass.parameter(beta_)};
+  }
   Gradients parts_of_carried(MutableView carried) const;
   Gradients gradients_of(const Pass& pass, const BackwardViews& views) const;
   std::span<double> sums_in(MutableView moments) const;
@@ -70,7 +73,7 @@ class BatchNorm final : public Layer {
 
   Options options_;
   kernels::NormSpec spec_;
-  bool adds_residual_ = false, frozen_ = false;
+  bool frozen_ = false;
   Block gamma_, beta_, mean_, variance_;
 };
 
@@ -121,11 +124,11 @@ BatchNorm::BatchNorm(const Options& options, const Shape& in)
     : Layer(in), options_(options), spec_{.extent = in.extent, .epsilon = options.epsilon} {}
 
 LayerTraits BatchNorm::traits() const {
-  const bool relu = spec_.activation == kernels::Activation::relu;
+  const bool masks_dy = spec_.activation == kernels::Activation::relu && spec_.adds_residual;
   return {.keeps_input = true,
-          .keeps_output = relu,
+          .keeps_output = masks_dy,
           .gradient_in_place = true,
-          .changes_gradient = relu,
+          .changes_gradient = masks_dy,
           .collective = options_.global && !frozen_,
           .local_statistics = !options_.global && !frozen_,
           .compares_examples = !frozen_ && spec_.extent.height * spec_.extent.width == 1};
@@ -184,8 +187,8 @@ bool BatchNorm::absorb_relu() {
 }
 
 bool BatchNorm::absorb_addition() {
-  if (adds_residual_ || spec_.activation != kernels::Activation::none) return false;
-  adds_residual_ = true;
+  if (spec_.adds_residual || spec_.activation != kernels::Activation::none) return false;
+  spec_.adds_residual = true;
   return true;
 }
 
@@ -212,8 +215,7 @@ void BatchNorm::forward(const Pass& pass, const ForwardViews& views) const {
                                             kept.inverse_deviation);
   }
   if (pass.batch == 0) return;
-  pass.backend.batch_norm_forward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation, pass.parameter(gamma_),
-                                  pass.parameter(beta_), views.residual, views.y);
+  pass.backend.batch_norm_forward(spec_, pass.batch, views.x, terms_of(pass, kept), views.residual, views.y);
 }
 
 // The moments are Σ x, Σ x² and the count of values, over all ranks whose statistics these are.
@@ -228,8 +230,7 @@ void BatchNorm::backward(const Pass& pass, const BackwardViews& views) const {
   const bool in_halves = !views.carried.empty();
   if (in_halves && !views.gradient.empty()) return take_carried(pass, views);
   const Kept kept = parts_of(views.kept);
-  pass.backend.batch_norm_backward_sums(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation, views.y,
-                                        views.dy, kept.sums);
+  pass.backend.batch_norm_backward_sums(spec_, pass.batch, views.x, terms_of(pass, kept), views.y, views.dy, kept.sums);
   const Gradients own = in_halves ? parts_of_carried(views.carried) : gradients_of(pass, views);
   if (!own.gamma.empty()) {
     pass.backend.batch_norm_parameter_gradients(spec_, kept.sums, own.gamma, own.beta,
@@ -252,8 +253,7 @@ void BatchNorm::input_gradient(const Pass& pass, const BackwardViews& views, con
     sum_over_ranks(pass, kept.sums);
   }
   if (pass.batch == 0 || views.dx.empty()) return;
-  pass.backend.batch_norm_backward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation,
-                                   pass.parameter(gamma_), views.dy, kept.sums, views.dx);
+  pass.backend.batch_norm_backward(spec_, pass.batch, views.x, terms_of(pass, kept), views.dy, kept.sums, views.dx);
 }
 
 LayerKind batch_norm_layer() {
@@ -374,10 +374,12 @@ class Scale final : public Layer {
   Index line() const { return round_up_to_line(spec_.extent.channels); }
   Index sums_size() const { return 2 * spec_.extent.channels + 1; }
   Kept parts_of(MutableView kept) const;
+  kernels::NormTerms terms_of(const Pass& pass, const Kept& kept) const {
+    return {kept.zeros, kept.ones, pass.parameter(gamma_), kept.zeros};
+  }
 
   double initial_;
   kernels::NormSpec spec_;
-  bool adds_residual_ = false;
   Block gamma_;
 };
 
@@ -390,8 +392,8 @@ void Scale::declare(const std::string& name, const kernels::Backend&, ParameterL
 }
 
 bool Scale::absorb_addition() {
-  if (adds_residual_) return false;
-  adds_residual_ = true;
+  if (spec_.adds_residual) return false;
+  spec_.adds_residual = true;
   return true;
 }
 
@@ -406,21 +408,19 @@ void Scale::forward(const Pass& pass, const ForwardViews& views) const {
   pass.backend.clear(kept.zeros);
   // 1 / √(0 + 1)
   pass.backend.batch_norm_running_moments(spec_, kept.zeros, kept.zeros, kept.dbeta, kept.ones);
-  pass.backend.batch_norm_forward(spec_, rows(pass), views.x, kept.zeros, kept.ones, pass.parameter(gamma_), kept.zeros,
-                                  views.residual, views.y);
+  pass.backend.batch_norm_forward(spec_, rows(pass), views.x, terms_of(pass, kept), views.residual, views.y);
 }
 
 void Scale::backward(const Pass& pass, const BackwardViews& views) const {
   const Kept kept = parts_of(views.kept);
   const MutableView dgamma = pass.gradient(views.gradient, gamma_);
   if (!dgamma.empty()) {
-    pass.backend.batch_norm_backward_sums(spec_, rows(pass), views.x, kept.zeros, kept.ones, {}, views.dy, kept.sums);
+    pass.backend.batch_norm_backward_sums(spec_, rows(pass), views.x, terms_of(pass, kept), {}, views.dy, kept.sums);
     pass.backend.batch_norm_parameter_gradients(spec_, kept.sums, dgamma, kept.dbeta, views.write);
   }
   if (views.dx.empty()) return;
   pass.backend.clear(views.kept.subspan(static_cast<std::size_t>(3 * line())));  // sums over no values: constants
-  pass.backend.batch_norm_backward(spec_, rows(pass), views.x, kept.zeros, kept.ones, pass.parameter(gamma_), views.dy,
-                                   kept.sums, views.dx);
+  pass.backend.batch_norm_backward(spec_, rows(pass), views.x, terms_of(pass, kept), views.dy, kept.sums, views.dx);
 }
 
 void describe_scale(LayerSettings& settings, ConfigVisitor& visitor) {

@@ -62,9 +62,9 @@ void forward_of(const Tile& tile, const ChannelTerms& terms, const float* x, con
   for (Count p = 0; p < tile.pixels; ++p) {
     Count at = p * tile.pixel_stride;
     for (Count c = 0; c < tile.channels; ++c) {
-      const float mean = terms.mean[c], slope = terms.slope[c], shift = terms.shift[c];
+      const Vector mean = broadcast(terms.mean[c]), slope = broadcast(terms.slope[c]), beta = broadcast(terms.beta[c]);
       for (Count lane = 0; lane < tile.width; lane += kLanes, at += kLanes) {
-        Vector v = (load(x + at) - mean) * slope + shift;
+        Vector v = multiply_add(load(x + at) - mean, slope, beta);
         if (kResidual) v += load(residual + at);
         if (kRelu) v = Vector{} > v ? Vector{} : v;  // NaN stays
         store(y + at, v);
@@ -81,23 +81,29 @@ void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const 
   }
 }
 
-template <bool kRelu>
-void backward_sums_of(const Tile& tile, const float* x, const float* mean, const float* y, float* dy, double* sum,
-                      double* products) {
+/// Where a ReLU's mask comes from: there is no ReLU, from y, or from x.
+enum class MaskFrom { none, output, input };
+
+template <MaskFrom from>
+void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy,
+                      double* sum, double* products) {
   const LaneMask mask(tile);
   ChannelSums sums;
   for (Count p = 0; p < tile.pixels; ++p) {
     Count at = p * tile.pixel_stride;
     for (Count c = 0; c < tile.channels; ++c) {
+      const Vector mean = broadcast(terms.mean[c]), slope = broadcast(terms.slope[c]), beta = broadcast(terms.beta[c]);
       Vector s{}, q{};
       for (Count lane = 0; lane < tile.width; lane += kLanes, at += kLanes) {
         Vector d = keep(mask.at(lane), load(dy + at));
-        if (kRelu) {
+        const Vector distance = load(x + at) - mean;
+        if (from == MaskFrom::output) {
           d = keep(load(y + at) > Vector{}, d);
           store(dy + at, d);
         }
+        if (from == MaskFrom::input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
         s += d;
-        q += d * keep(mask.at(lane), load(x + at) - mean[c]);
+        q += d * keep(mask.at(lane), distance);
       }
       sums.first[c] += s;
       sums.second[c] += q;
@@ -106,23 +112,32 @@ void backward_sums_of(const Tile& tile, const float* x, const float* mean, const
   sums.to(tile, sum, products);
 }
 
-void backward_sums(const Tile& tile, const float* x, const float* mean, const float* y, float* dy, double* sum,
-                   double* products) {
-  (y != nullptr ? backward_sums_of<true> : backward_sums_of<false>)(tile, x, mean, y, dy, sum, products);
+void backward_sums(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* y, float* dy,
+                   double* sum, double* products) {
+  if (y != nullptr) return backward_sums_of<MaskFrom::output>(tile, terms, x, y, dy, sum, products);
+  (masks ? backward_sums_of<MaskFrom::input> : backward_sums_of<MaskFrom::none>)(tile, terms, x, y, dy, sum, products);
 }
 
-void backward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
+template <bool kMasks>
+void backward_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
   const LaneMask mask(tile);
   for (Count p = 0; p < tile.pixels; ++p) {
     Count at = p * tile.pixel_stride;
     for (Count c = 0; c < tile.channels; ++c) {
-      const float mean = terms.mean[c], slope = terms.slope[c], tilt = terms.tilt[c], shift = terms.shift[c];
+      const Vector mean = broadcast(terms.mean[c]), slope = broadcast(terms.slope[c]), beta = broadcast(terms.beta[c]);
+      const float tilt = terms.tilt[c], shift = terms.shift[c];
       for (Count lane = 0; lane < tile.width; lane += kLanes, at += kLanes) {
-        const Vector v = slope * load(dy + at) + (tilt * (load(x + at) - mean) + shift);
-        store(dx + at, keep(mask.at(lane), v));
+        const Vector distance = load(x + at) - mean;
+        Vector d = load(dy + at);
+        if (kMasks) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
+        store(dx + at, keep(mask.at(lane), slope * d + (tilt * distance + shift)));
       }
     }
   }
+}
+
+void backward(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* dy, float* dx) {
+  (masks ? backward_of<true> : backward_of<false>)(tile, terms, x, dy, dx);
 }
 
 }  // namespace

@@ -56,9 +56,9 @@ template <bool kResidual, bool kRelu>
 void forward_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, float* y) {
   for_each_vector(tile.channels, [&](Count channel, auto lanes) {
     const Vector mean = load(terms.mean + channel), slope = load(terms.slope + channel);
-    const Vector shift = load(terms.shift + channel);
+    const Vector beta = load(terms.beta + channel);
     for_each_pixel(tile, channel, [&](Count at, Count) {
-      Vector v = (lanes.get(x + at) - mean) * slope + shift;
+      Vector v = multiply_add(lanes.get(x + at) - mean, slope, beta);
       if (kResidual) v += lanes.get(residual + at);
       if (kRelu) v = Vector{} > v ? Vector{} : v;  // NaN stays
       lanes.put(y + at, v);
@@ -74,38 +74,55 @@ void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const 
   }
 }
 
-template <bool kRelu>
-void backward_sums_of(const Tile& tile, const float* x, const float* mean, const float* y, float* dy, double* sum,
-                      double* products) {
+/// Where a ReLU's mask comes from: there is no ReLU, from y, or from x.
+enum class PixelMaskFrom { none, output, input };
+
+template <PixelMaskFrom from>
+void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy,
+                      double* sum, double* products) {
   for_each_vector(tile.channels, [&](Count channel, auto lanes) {
-    const Vector origin = lanes.get(mean + channel);
+    const Vector mean = load(terms.mean + channel), slope = load(terms.slope + channel);
+    const Vector beta = load(terms.beta + channel);
     PixelSums sums;
     for_each_pixel(tile, channel, [&](Count at, Count i) {
       Vector d = lanes.get(dy + at);
-      if (kRelu) {
+      const Vector distance = lanes.get(x + at) - mean;
+      if (from == PixelMaskFrom::output) {
         d = keep(lanes.get(y + at) > Vector{}, d);
         lanes.put(dy + at, d);
       }
+      if (from == PixelMaskFrom::input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
       sums.first[i] += d;
-      sums.second[i] += d * (lanes.get(x + at) - origin);
+      sums.second[i] += d * distance;
     });
     sums.to(lanes.count, sum + channel, products + channel);
   });
 }
 
-void backward_sums(const Tile& tile, const float* x, const float* mean, const float* y, float* dy, double* sum,
-                   double* products) {
-  (y != nullptr ? backward_sums_of<true> : backward_sums_of<false>)(tile, x, mean, y, dy, sum, products);
+void backward_sums(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* y, float* dy,
+                   double* sum, double* products) {
+  using enum PixelMaskFrom;
+  if (y != nullptr) return backward_sums_of<output>(tile, terms, x, y, dy, sum, products);
+  (masks ? backward_sums_of<input> : backward_sums_of<none>)(tile, terms, x, y, dy, sum, products);
 }
 
-void backward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
+template <bool kMasks>
+void backward_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
   for_each_vector(tile.channels, [&](Count channel, auto lanes) {
     const Vector mean = load(terms.mean + channel), slope = load(terms.slope + channel);
+    const Vector beta = load(terms.beta + channel);
     const Vector tilt = load(terms.tilt + channel), shift = load(terms.shift + channel);
     for_each_pixel(tile, channel, [&](Count at, Count) {
-      lanes.put(dx + at, slope * lanes.get(dy + at) + (tilt * (lanes.get(x + at) - mean) + shift));
+      const Vector distance = lanes.get(x + at) - mean;
+      Vector d = lanes.get(dy + at);
+      if (kMasks) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
+      lanes.put(dx + at, slope * d + (tilt * distance + shift));
     });
   });
+}
+
+void backward(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* dy, float* dx) {
+  (masks ? backward_of<true> : backward_of<false>)(tile, terms, x, dy, dx);
 }
 
 }  // namespace
