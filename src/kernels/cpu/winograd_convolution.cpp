@@ -18,7 +18,7 @@ constexpr Index kTiles = 24;  ///< transformed at a time; a multiple of the prod
 constexpr Index kGradientFloats = Index{1}
                                   << 16;  ///< of both sides' tiles, transformed at a time for a weights' gradient
 constexpr Index kGradientParts = 8;       ///< at most, of a weights' gradient
-constexpr Index kGradientPartFloats = Index{1} << 18;  ///< of all parts, if there are more than two
+constexpr Index kGradientPartFloats = Index{1} << 18;  ///< of all parts without gaps, if there are more than two
 
 /// Floats of one of a transform's planes. They must not lie a power of two apart: they would share cache sets.
 Index plane_of(Index rows, Index columns) { return rows * columns + Lanes::kVector; }
@@ -189,7 +189,7 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
   // Parts have sums of their own: threads have independent work, and results depend only on the shape.
   const Index groups = (count + at_once - 1) / at_once;
   const Index parts = std::min(std::max<Index>(1, groups),
-                               std::clamp<Index>(kGradientPartFloats / (values * plane), 2, kGradientParts));
+                               std::clamp<Index>(kGradientPartFloats / (values * in * out), 2, kGradientParts));
   float* const sums = partials_.floats(parts * values * plane);
   float* const memory = packed_.floats(settings_.threads * values * (v_plane + z_plane));
   parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int thread) {
