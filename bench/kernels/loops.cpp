@@ -25,7 +25,9 @@ void for_each(const kernels::Extent& extent, const Function& f) {
 }
 
 void add_batch_norm(const kernels::Extent& extent, const std::string& shape) {
-  const kernels::NormSpec spec{extent, 1e-5, kernels::Activation::relu};
+  const kernels::NormSpec spec{.extent = extent, .activation = kernels::Activation::relu};
+  kernels::NormSpec with_residual = spec;
+  with_residual.adds_residual = true;
   const auto channels = static_cast<std::size_t>(extent.channels);
   const Index size = kBatch * extent.size();
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
@@ -47,7 +49,7 @@ void add_batch_norm(const kernels::Extent& extent, const std::string& shape) {
   add(
       "batch_norm_forward_relu/" + shape, equal(2, size), 2 * bytes,
       [=](kernels::Backend& b, Vectors& v) {
-        b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, {}, v[1]);
+        b.batch_norm_forward(spec, kBatch, v[0], {ones, ones, ones, ones}, {}, v[1]);
       },
       [=](Vectors& v) {
         for_each(extent, [&](std::size_t c, std::size_t i) {
@@ -55,13 +57,16 @@ void add_batch_norm(const kernels::Extent& extent, const std::string& shape) {
         });
       });
   add("batch_norm_forward_residual_relu/" + shape, equal(3, size), 3 * bytes, [=](kernels::Backend& b, Vectors& v) {
-    b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, v[2], v[1]);
+    b.batch_norm_forward(with_residual, kBatch, v[0], {ones, ones, ones, ones}, v[2], v[1]);
   });
-  add("batch_norm_backward_sums/" + shape, equal(3, size), 4 * bytes, [=](kernels::Backend& b, Vectors& v) {
-    b.batch_norm_backward_sums(spec, kBatch, v[0], ones, ones, v[1], v[2], *sums);
+  add("batch_norm_backward_sums/" + shape, equal(3, size), 2 * bytes, [=](kernels::Backend& b, Vectors& v) {
+    b.batch_norm_backward_sums(spec, kBatch, v[0], {ones, ones, ones, ones}, {}, v[2], *sums);
+  });
+  add("batch_norm_backward_sums_residual/" + shape, equal(3, size), 4 * bytes, [=](kernels::Backend& b, Vectors& v) {
+    b.batch_norm_backward_sums(with_residual, kBatch, v[0], {ones, ones, ones, ones}, v[1], v[2], *sums);
   });
   add("batch_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](kernels::Backend& b, Vectors& v) {
-    b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, v[2]);
+    b.batch_norm_backward(spec, kBatch, v[0], {ones, ones, ones, ones}, v[1], *sums, v[2]);
   });
 }
 
