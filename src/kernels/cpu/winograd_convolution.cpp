@@ -14,7 +14,7 @@ namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kColumnsBelow = 64;  ///< channels: above, the products of single values take most of the time
-constexpr Index kTiles = 24;  ///< transformed at a time; a multiple of the products' tiles' widths
+constexpr Index kTiles = 48;  ///< transformed at a time; a multiple of the products' tiles' widths
 constexpr Index kGradientFloats = Index{1}
                                   << 16;  ///< of both sides' tiles, transformed at a time for a weights' gradient
 constexpr Index kGradientParts = 8;       ///< at most, of a weights' gradient
