@@ -15,8 +15,8 @@ namespace {
 
 constexpr Index kColumnsBelow = 64;  ///< channels: above, the products of single values take most of the time
 constexpr Index kTiles = 48;  ///< transformed at a time; a multiple of the products' tiles' widths
-constexpr Index kGradientFloats = Index{1}
-                                  << 16;  ///< of both sides' tiles, transformed at a time for a weights' gradient
+/// Transformed at a time for a weights' gradient, which is read and written once for each time.
+constexpr Index kGradientTiles = 64;
 constexpr Index kGradientParts = 8;       ///< at most, of a weights' gradient
 constexpr Index kGradientPartFloats = Index{1} << 18;  ///< of all parts without gaps, if there are more than two
 
@@ -184,10 +184,9 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
   const WinogradTiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, count = tiles.count(batch);
   const Index values = tiles.values();
-  const Index at_once = std::clamp<Index>(kGradientFloats / values / (in + out), 8, 64);
-  const Index plane = plane_of(in, out), v_plane = plane_of(at_once, in), z_plane = plane_of(at_once, out);
+  const Index plane = plane_of(in, out), v_plane = plane_of(kGradientTiles, in), z_plane = plane_of(kGradientTiles, out);
   // Parts have sums of their own: threads have independent work, and results depend only on the shape.
-  const Index groups = (count + at_once - 1) / at_once;
+  const Index groups = (count + kGradientTiles - 1) / kGradientTiles;
   const Index parts = std::min(std::max<Index>(1, groups),
                                std::clamp<Index>(kGradientPartFloats / (values * in * out), 2, kGradientParts));
   float* const sums = partials_.floats(parts * values * plane);
@@ -200,7 +199,7 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
       const Index first = groups * part / parts, end = groups * (part + 1) / parts;
       if (first == end) std::fill_n(sum, values * plane, 0.0F);
       for (Index group = first; group < end; ++group) {
-        const Index from = group * at_once, some = std::min(at_once, count - from);
+        const Index from = group * kGradientTiles, some = std::min(kGradientTiles, count - from);
         tiles.for_each_part(from, some, [&](const WinogradTiles::Part& row, Index before) {
           tiles.transform_input(row, x.data(), v + before * in, v_plane);
           tiles.transform_gradient(row, dy.data(), z + before * out, z_plane);
