@@ -94,11 +94,32 @@ struct Correlation {
   std::vector<Run> columns;
   std::vector<Reach> reaches;   ///< of the columns; empty where runs are faster
   Index step, from_step;        ///< of the positions of a run, in `to` and in `from`
-  Index tap_height, tap_width;  ///< floats from one tap's weights to the next's
-  Index channel_stride;         ///< of the weights: from one channel of `from` to the next
-  Index groups, group_stride;   ///< of channels; of the weights, from one group to the next
-  bool joined;                  ///< whether the taps of a row are contiguous, in W and in `from`
+  Index kernel_height, kernel_width;
+  Index groups;  ///< of channels
+  bool joined;   ///< whether the taps of a row are contiguous in `from`, as they are in W
+
+  /// Channels of a group.
+  Index group_of_from() const { return from.channels / groups; }
+  Index group_of_to() const { return to.channels / groups; }
+  /// Blocks of kChannelsAtOnce channels of a group of `to`.
+  Index blocks() const { return (group_of_to() + kChannelsAtOnce - 1) / kChannelsAtOnce; }
+  Index block_width(Index block) const { return std::min(kChannelsAtOnce, group_of_to() - block * kChannelsAtOnce); }
+  /// Offset of a block of a group in the weights, which are packed [groups][blocks][KH][KW][from][block's width]: what a
+  /// product reads is contiguous, and stays in a cache.
+  Index weights_at(Index group, Index block) const {
+    return (group * group_of_to() + block * kChannelsAtOnce) * kernel_height * kernel_width * group_of_from();
+  }
 };
+
+/// Calls pack(group, block, tap, where to) for all parts of the packed weights.
+template <typename Pack>
+void pack_weights(int threads, const Correlation& c, float* to, const Pack& pack) {
+  const Index taps = c.kernel_height * c.kernel_width;
+  parallel_for(threads, c.groups * c.blocks() * taps, [&](Index i) {
+    const Index group = i / taps / c.blocks(), block = i / taps % c.blocks(), tap = i % taps;
+    pack(group, block, tap, to + c.weights_at(group, block) + tap * c.group_of_from() * c.block_width(block));
+  });
+}
 
 /// A row of `to`, as seen by the functions below.
 struct OutputRow {
@@ -114,12 +135,12 @@ void correlate_runs(const Loops& loops, const Correlation& c, const OutputRow& r
     pairs.clear();
     for (const Tap& y : c.rows[static_cast<std::size_t>(row.row)]) {
       for (std::size_t x = 0; x < run.taps.size(); x += together) {
-        pairs.add(row.w + y.element * c.tap_height + run.taps[x].element * c.tap_width,
+        pairs.add(row.w + (y.element * c.kernel_width + run.taps[x].element) * c.group_of_from() * shape.m,
                   row.from + c.from.at(row.example, y.position, run.taps[x].position));
       }
     }
     shape.n = run.count;
-    shape.k = static_cast<Index>(together) * (c.from.channels / c.groups);
+    shape.k = static_cast<Index>(together) * c.group_of_from();
     loops.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), row.bias,
                   row.to + c.to.at(row.example, row.row, run.first) + row.channel, nullptr);
   }
@@ -131,10 +152,10 @@ void correlate_taps(const Loops& loops, const Correlation& c, const OutputRow& r
     std::fill_n(row.to + c.to.at(row.example, row.row, x) + row.channel, shape.m, 0.0F);
   }
   shape.accumulate = true;
-  shape.k = c.from.channels / c.groups;
+  shape.k = c.group_of_from();
   for (const Tap& y : c.rows[static_cast<std::size_t>(row.row)]) {
     for (const Reach& reach : c.reaches) {
-      const float* const a = row.w + y.element * c.tap_height + reach.element * c.tap_width;
+      const float* const a = row.w + (y.element * c.kernel_width + reach.element) * shape.k * shape.m;
       const float* const b = row.from + c.from.at(row.example, y.position, reach.from);
       shape.n = reach.count;
       loops.product(shape, &a, &b, 1, nullptr, row.to + c.to.at(row.example, row.row, reach.first) + row.channel,
@@ -150,12 +171,11 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
   for (const Run& run : c.columns) widest = std::max(widest, run.taps.size());
   parallel_ranges(threads, batch * c.to.height, [&](Index first, Index end, int) {
     Pairs pairs(static_cast<Index>(most * widest));
-    const Index of_group = c.to.channels / c.groups, blocks = (of_group + kChannelsAtOnce - 1) / kChannelsAtOnce;
-    for (Index block = 0; block < c.groups * blocks; ++block) {
-      const Index group = block / blocks, inside = block % blocks * kChannelsAtOnce;
-      const Index channel = group * of_group + inside;
-      const ProductShape shape{.m = std::min(kChannelsAtOnce, of_group - inside),
-                               .lda = c.channel_stride,
+    for (Index i_block = 0; i_block < c.groups * c.blocks(); ++i_block) {
+      const Index group = i_block / c.blocks(), block = i_block % c.blocks();
+      const Index channel = group * c.group_of_to() + block * kChannelsAtOnce;
+      const ProductShape shape{.m = c.block_width(block),
+                               .lda = c.block_width(block),
                                .ldb = c.from_step * c.from.channels,
                                .ldc = c.step * c.to.channels,
                                .relu = relu,
@@ -164,8 +184,8 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
         const OutputRow row{i / c.to.height,
                             i % c.to.height,
                             channel,
-                            from + group * (c.from.channels / c.groups),
-                            w + group * c.group_stride + inside,
+                            from + group * c.group_of_from(),
+                            w + c.weights_at(group, block),
                             bias == nullptr ? nullptr : bias + channel,
                             to};
         if (c.reaches.empty()) {
@@ -247,13 +267,6 @@ void few_backward_weights(const Loops& loops, int threads, const Convolution& c,
 
 void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Convolution c(spec, Lanes::channels_innermost(batch));
-  const Index outputs = c.groups * c.out;
-  // [KH][KW][I / groups][O]
-  const float* const transposed = prepared(w, c.weights(), packed_.floats(c.weights()), [&](float* to) {
-    parallel_for(settings_.threads, c.taps(), [&](Index tap) {
-      loops_.transpose(outputs, c.in, w.data() + tap * c.in, c.taps() * c.in, to + tap * c.in * outputs, outputs);
-    });
-  });
   const Correlation correlation{.from = Side(spec.in),
                                 .to = Side(spec.out()),
                                 .rows = taps_of_outputs(c.y),
@@ -261,13 +274,17 @@ void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View
                                 .reaches = {},
                                 .step = 1,
                                 .from_step = c.x.stride,
-                                .tap_height = c.x.kernel * c.in * outputs,
-                                .tap_width = c.in * outputs,
-                                .channel_stride = outputs,
+                                .kernel_height = c.y.kernel,
+                                .kernel_width = c.x.kernel,
                                 .groups = c.groups,
-                                .group_stride = c.out,
                                 .joined = c.runs};
-  correlate(loops_, settings_.threads, correlation, batch, x.data(), transposed, b.empty() ? nullptr : b.data(),
+  const float* const packed = prepared(w, c.weights(), packed_.floats(c.weights()), [&](float* to) {
+    pack_weights(settings_.threads, correlation, to, [&](Index group, Index block, Index tap, float* part) {
+      const Index width = correlation.block_width(block), channel = group * c.out + block * kChannelsAtOnce;
+      loops_.transpose(width, c.in, w.data() + (channel * c.taps() + tap) * c.in, c.taps() * c.in, part, width);
+    });
+  });
+  correlate(loops_, settings_.threads, correlation, batch, x.data(), packed, b.empty() ? nullptr : b.data(),
             spec.activation == Activation::relu, y.data());
 }
 
@@ -284,13 +301,17 @@ void CpuBackend::channels_backward_data(const ConvolutionSpec& spec, Index batch
       .reaches = by_taps ? reaches_of(taps, element_order(c.x), c.x.stride) : std::vector<Reach>{},
       .step = c.x.stride,
       .from_step = 1,
-      .tap_height = c.x.kernel * c.in,
-      .tap_width = c.in,
-      .channel_stride = c.taps() * c.in,
+      .kernel_height = c.y.kernel,
+      .kernel_width = c.x.kernel,
       .groups = c.groups,
-      .group_stride = c.out * c.taps() * c.in,
       .joined = false};
-  correlate(loops_, settings_.threads, correlation, batch, dy.data(), w.data(), nullptr, false, dx.data());
+  float* const packed = packed_.floats(c.weights());
+  pack_weights(settings_.threads, correlation, packed, [&](Index group, Index block, Index tap, float* part) {
+    const Index width = correlation.block_width(block);
+    const float* from = w.data() + (group * c.out * c.taps() + tap) * c.in + block * kChannelsAtOnce;
+    for (Index o = 0; o < c.out; ++o) std::copy_n(from + o * c.taps() * c.in, width, part + o * width);
+  });
+  correlate(loops_, settings_.threads, correlation, batch, dy.data(), packed, nullptr, false, dx.data());
 }
 
 void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
