@@ -13,7 +13,8 @@ namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kChannelsAtOnce = 64;            ///< of a product's result: four registers
-constexpr Index kFloatsAtOnce = Index{1} << 13;  ///< 32 KiB of x and dy, summed into dw at a time
+/// 512 KiB of x and dy are summed into dw at a time, or as much as dw has itself: so often dw is read and written.
+constexpr Index kFloatsAtOnce = Index{1} << 17;
 
 /// Neighbouring positions of a row (or column) to which the same elements of the kernel contribute: first, first +
 /// step, …; the positions of the other side advance with them.
@@ -171,8 +172,8 @@ void correlate(const Loops& loops, int threads, const Correlation& c, Index batc
   for (const Run& run : c.columns) widest = std::max(widest, run.taps.size());
   parallel_ranges(threads, batch * c.to.height, [&](Index first, Index end, int) {
     Pairs pairs(static_cast<Index>(most * widest));
-    for (Index i_block = 0; i_block < c.groups * c.blocks(); ++i_block) {
-      const Index group = i_block / c.blocks(), block = i_block % c.blocks();
+    for (Index number = 0; number < c.groups * c.blocks(); ++number) {
+      const Index group = number / c.blocks(), block = number % c.blocks();
       const Index channel = group * c.group_of_to() + block * kChannelsAtOnce;
       const ProductShape shape{.m = c.block_width(block),
                                .lda = c.block_width(block),
@@ -323,7 +324,7 @@ void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index ba
     return few_backward_weights(loops_, settings_.threads, c, columns, x, dy, rows, dw, write);
   }
   const Index row_floats = c.x.out * c.groups * (c.out + c.x.stride * c.in);
-  const Index at_once = std::max<Index>(1, kFloatsAtOnce / row_floats);
+  const Index at_once = std::max<Index>(1, std::max(kFloatsAtOnce, size) / row_floats);
   float* const sums = partials_.floats(parts * size);
   parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int) {
     Pairs pairs(at_once);
