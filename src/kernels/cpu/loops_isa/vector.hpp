@@ -62,10 +62,19 @@ __attribute__((always_inline)) static inline Integers load(const std::int32_t* f
   __builtin_memcpy(&values, from, sizeof values);
   return values;
 }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+/// −1 in the first n lanes, else 0.
+__attribute__((always_inline)) static inline __m256i first_lanes(Count n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+#endif
+
 /// The first n of kLanes numbers; the others are zero. \pre 0 ≤ n ≤ kLanes
 __attribute__((always_inline)) static inline Integers load_first(const std::int32_t* from, Count n) {
 #if defined(__AVX512F__)
   return reinterpret_cast<Integers>(_mm512_maskz_loadu_epi32(static_cast<__mmask16>((1U << n) - 1U), from));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Integers>(_mm256_maskload_epi32(from, first_lanes(n)));
 #else
   Integers value{};
   for (Count i = 0; i < n; ++i) value[i] = from[i];
@@ -95,6 +104,8 @@ static inline double total(Vector value) {
 __attribute__((always_inline)) static inline Vector load_first(const float* from, Count n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << n) - 1U), from);
+#elif defined(__AVX2__)
+  return _mm256_maskload_ps(from, first_lanes(n));
 #else
   Vector value{};
   for (Count i = 0; i < n; ++i) value[i] = from[i];
@@ -105,6 +116,8 @@ __attribute__((always_inline)) static inline Vector load_first(const float* from
 __attribute__((always_inline)) static inline void store_first(float* to, Vector value, Count n) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << n) - 1U), value);
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(to, first_lanes(n), value);
 #else
   for (Count i = 0; i < n; ++i) to[i] = value[i];
 #endif
