@@ -16,6 +16,28 @@ constexpr Index kChannelsAtOnce = 64;            ///< of a product's result: fou
 /// 512 KiB of x and dy are summed into dw at a time, or as much as dw has itself: so often dw is read and written.
 constexpr Index kFloatsAtOnce = Index{1} << 17;
 
+constexpr Index kPositionsOfRow = 24;  ///< at least, of pixels without neighbours: enough to fill the products' tiles
+
+/// A batch of images, and a convolution of them.
+struct Images {
+  ConvolutionSpec spec;
+  Index batch;
+};
+
+/// Where pixels do not meet their neighbours, rows may be of any pixels that lie one after another: short rows are joined,
+/// also over images.
+Images with_long_rows(const ConvolutionSpec& spec, Index batch) {
+  const bool alone = spec.kernel_height == 1 && spec.kernel_width == 1 && spec.stride_height == 1 &&
+                     spec.stride_width == 1 && spec.padding_height == 0 && spec.padding_width == 0;
+  const Index rows = batch * spec.in.height;
+  if (!alone || rows == 0) return {spec, batch};
+  Index joined = 1;  // rows
+  while (joined < rows && (joined * spec.in.width < kPositionsOfRow || rows % joined != 0)) ++joined;
+  Images images{spec, rows / joined};
+  images.spec.in = {spec.in.channels, 1, joined * spec.in.width};
+  return images;
+}
+
 /// Neighbouring positions of a row (or column) to which the same elements of the kernel contribute: first, first +
 /// step, …; the positions of the other side advance with them.
 struct Run {
@@ -266,7 +288,8 @@ void few_backward_weights(const Loops& loops, int threads, const Convolution& c,
 
 }  // namespace
 
-void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
+void CpuBackend::channels_forward(const ConvolutionSpec& own, Index own_batch, View x, View w, View b, MutableView y) {
+  const auto [spec, batch] = with_long_rows(own, own_batch);
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const Correlation correlation{.from = Side(spec.in),
                                 .to = Side(spec.out()),
@@ -289,7 +312,8 @@ void CpuBackend::channels_forward(const ConvolutionSpec& spec, Index batch, View
             spec.activation == Activation::relu, y.data());
 }
 
-void CpuBackend::channels_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
+void CpuBackend::channels_backward_data(const ConvolutionSpec& own, Index own_batch, View w, View dy, MutableView dx) {
+  const auto [spec, batch] = with_long_rows(own, own_batch);
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const std::vector<std::vector<Tap>> taps = taps_of_inputs(c.x);
   const std::vector<Run> runs = runs_of(taps, c.x.stride);
@@ -315,8 +339,9 @@ void CpuBackend::channels_backward_data(const ConvolutionSpec& spec, Index batch
   correlate(loops_, settings_.threads, correlation, batch, dy.data(), packed, nullptr, false, dx.data());
 }
 
-void CpuBackend::channels_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
+void CpuBackend::channels_backward_weights(const ConvolutionSpec& own, Index own_batch, View x, View dy, MutableView dw,
                                            Write write) {
+  const auto [spec, batch] = with_long_rows(own, own_batch);
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const std::vector<Run> columns = runs_of(taps_of_outputs(c.x), 1);
   const Index size = c.weights(), rows = batch * c.y.out, parts = parts_of(size, rows);
