@@ -350,16 +350,21 @@ void CpuBackend::channels_backward_weights(const ConvolutionSpec& own, Index own
   }
   const Index row_floats = c.x.out * c.groups * (c.out + c.x.stride * c.in);
   const Index at_once = std::max<Index>(1, std::max(kFloatsAtOnce, size) / row_floats);
+  const Index slices = std::min(c.out, (settings_.threads + parts - 1) / parts);  // where there are too few parts
   float* const sums = partials_.floats(parts * size);
-  parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int) {
+  parallel_ranges(settings_.threads, parts * slices, [&](Index first_share, Index end_share, int) {
     Pairs pairs(at_once);
-    for (Index part = first_part; part < end_part; ++part) {
+    for (Index share = first_share; share < end_share; ++share) {
+      const Index part = share / slices, slice = share % slices;
+      const Range channels{c.out * slice / slices, c.out * (slice + 1) / slices};
       float* const sum = sums + part * size;
-      std::fill_n(sum, size, 0.0F);
+      for (Index group = 0; group < c.groups; ++group) {
+        std::fill_n(sum + c.weight_at(group * c.out + channels.first, 0, 0), channels.size() * c.taps() * c.in, 0.0F);
+      }
       const Index end = rows * (part + 1) / parts;
       for (Index row = rows * part / parts; row < end; row += at_once) {
         for (Index i = 0; i < c.groups * c.y.kernel; ++i) {
-          add_rows(loops_, c, {i / c.y.kernel, i % c.y.kernel, {0, c.out}}, columns, x, dy,
+          add_rows(loops_, c, {i / c.y.kernel, i % c.y.kernel, channels}, columns, x, dy,
                    {row, std::min(row + at_once, end)}, pairs, sum);
         }
       }

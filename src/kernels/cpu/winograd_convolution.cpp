@@ -95,6 +95,12 @@ bool by_large_products(const Loops& loops, Index in, Index out) {
   return loops.matrix_product != nullptr && std::min(in, out) >= kLeast;
 }
 
+/// At most kTiles, so that all threads have about as many.
+Index tiles_at_once(Index count, int threads) {
+  const Index groups = std::max<Index>(1, (count + kTiles * threads - 1) / (kTiles * threads)) * threads;
+  return std::max<Index>(2, ((count + groups - 1) / groups + 1) / 2 * 2);
+}
+
 /// Floats that one thread needs.
 Index correlation_floats(const WinogradTiles& tiles) {
   return tiles.values() * (plane_of(kTiles, tiles.in.channels) + plane_of(kTiles, tiles.out.channels));
@@ -115,11 +121,12 @@ void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, fl
   const Index values = c.tiles.values();
   const Index v_plane = plane_of(kTiles, in), m_plane = plane_of(kTiles, out), u_plane = plane_of(in, out);
   const bool columns = c.tiles.loops.column_products != nullptr && in < kColumnsBelow;
-  parallel_ranges(threads, (count + kTiles - 1) / kTiles, [&](Index first, Index end, int thread) {
+  const Index at_once = tiles_at_once(count, threads);
+  parallel_ranges(threads, (count + at_once - 1) / at_once, [&](Index first, Index end, int thread) {
     float* const v = memory + thread * correlation_floats(c.tiles);
     float* const m = v + values * v_plane;
     for (Index group = first; group < end; ++group) {
-      const Index from = group * kTiles, tiles = std::min(kTiles, count - from);
+      const Index from = group * at_once, tiles = std::min(at_once, count - from);
       c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
         c.tiles.transform_input(part, c.x, v + before * in, v_plane);
       });
@@ -189,15 +196,20 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
   const Index groups = (count + kGradientTiles - 1) / kGradientTiles;
   const Index parts = std::min(std::max<Index>(1, groups),
                                std::clamp<Index>(kGradientPartFloats / (values * in * out), 2, kGradientParts));
+  // More threads than parts divide the output's channels, and each transforms the tiles.
+  const Index slices = std::min(out / Lanes::kVector, (settings_.threads + parts - 1) / parts);
+  const auto first_of = [&](Index slice) { return out / Lanes::kVector * slice / slices * Lanes::kVector; };
   float* const sums = partials_.floats(parts * values * plane);
   float* const memory = packed_.floats(settings_.threads * values * (v_plane + z_plane));
-  parallel_ranges(settings_.threads, parts, [&](Index first_part, Index end_part, int thread) {
+  parallel_ranges(settings_.threads, parts * slices, [&](Index first_share, Index end_share, int thread) {
     float* const v = memory + thread * values * (v_plane + z_plane);
     float* const z = v + values * v_plane;
-    for (Index part = first_part; part < end_part; ++part) {
-      float* const sum = sums + part * values * plane;
+    for (Index share = first_share; share < end_share; ++share) {
+      const Index part = share / slices, channel = first_of(share % slices);
+      const Index width = first_of(share % slices + 1) - channel;
+      float* const sum = sums + part * values * plane + channel * in;
       const Index first = groups * part / parts, end = groups * (part + 1) / parts;
-      if (first == end) std::fill_n(sum, values * plane, 0.0F);
+      for (Index value = 0; first == end && value < values; ++value) std::fill_n(sum + value * plane, width * in, 0.0F);
       for (Index group = first; group < end; ++group) {
         const Index from = group * kGradientTiles, some = std::min(kGradientTiles, count - from);
         tiles.for_each_part(from, some, [&](const WinogradTiles::Part& row, Index before) {
@@ -205,7 +217,7 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
           tiles.transform_gradient(row, dy.data(), z + before * out, z_plane);
         });
         const ProductShape shape{.m = in,
-                                 .n = out,
+                                 .n = width,
                                  .k = some,
                                  .lda = in,
                                  .ldb = out,
@@ -213,10 +225,10 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
                                  .transposed = true,
                                  .accumulate = group > first};
         const MatrixShape large{
-            .m = in, .n = out, .k = some, .a = {1, in}, .b = {out, 1}, .ldc = in, .accumulate = group > first};
+            .m = in, .n = width, .k = some, .a = {1, in}, .b = {out, 1}, .ldc = in, .accumulate = group > first};
         for (Index value = 0; value < values; ++value) {
           const float* const a = v + value * v_plane;
-          const float* const b = z + value * z_plane;
+          const float* const b = z + value * z_plane + channel;
           if (by_large_products(loops_, in, out)) {
             loops_.matrix_product(large, a, b, nullptr, sum + value * plane);
           } else {
