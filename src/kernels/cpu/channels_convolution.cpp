@@ -25,14 +25,15 @@ struct Images {
 };
 
 /// Where pixels do not meet their neighbours, rows may be of any pixels that lie one after another: short rows are joined,
-/// also over images.
-Images with_long_rows(const ConvolutionSpec& spec, Index batch) {
+/// also over images, unless fewer than `least` would be left.
+Images with_long_rows(const ConvolutionSpec& spec, Index batch, Index least) {
   const bool alone = spec.kernel_height == 1 && spec.kernel_width == 1 && spec.stride_height == 1 &&
                      spec.stride_width == 1 && spec.padding_height == 0 && spec.padding_width == 0;
   const Index rows = batch * spec.in.height;
   if (!alone || rows == 0) return {spec, batch};
   Index joined = 1;  // rows
   while (joined < rows && (joined * spec.in.width < kPositionsOfRow || rows % joined != 0)) ++joined;
+  if (rows / joined < least) return {spec, batch};
   Images images{spec, rows / joined};
   images.spec.in = {spec.in.channels, 1, joined * spec.in.width};
   return images;
@@ -289,7 +290,7 @@ void few_backward_weights(const Loops& loops, int threads, const Convolution& c,
 }  // namespace
 
 void CpuBackend::channels_forward(const ConvolutionSpec& own, Index own_batch, View x, View w, View b, MutableView y) {
-  const auto [spec, batch] = with_long_rows(own, own_batch);
+  const auto [spec, batch] = with_long_rows(own, own_batch, settings_.threads);
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const Correlation correlation{.from = Side(spec.in),
                                 .to = Side(spec.out()),
@@ -313,7 +314,7 @@ void CpuBackend::channels_forward(const ConvolutionSpec& own, Index own_batch, V
 }
 
 void CpuBackend::channels_backward_data(const ConvolutionSpec& own, Index own_batch, View w, View dy, MutableView dx) {
-  const auto [spec, batch] = with_long_rows(own, own_batch);
+  const auto [spec, batch] = with_long_rows(own, own_batch, settings_.threads);
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const std::vector<std::vector<Tap>> taps = taps_of_inputs(c.x);
   const std::vector<Run> runs = runs_of(taps, c.x.stride);
@@ -341,7 +342,7 @@ void CpuBackend::channels_backward_data(const ConvolutionSpec& own, Index own_ba
 
 void CpuBackend::channels_backward_weights(const ConvolutionSpec& own, Index own_batch, View x, View dy, MutableView dw,
                                            Write write) {
-  const auto [spec, batch] = with_long_rows(own, own_batch);
+  const auto [spec, batch] = with_long_rows(own, own_batch, 1);
   const Convolution c(spec, Lanes::channels_innermost(batch));
   const std::vector<Run> columns = runs_of(taps_of_outputs(c.x), 1);
   const Index size = c.weights(), rows = batch * c.y.out, parts = parts_of(size, rows);
