@@ -54,10 +54,10 @@ TEST_CASE("the gradient of a convolution's weights is the same on any number of 
     const Outputs outputs = on(1);
     for (int threads : {2, 4, 8}) CHECK(same_bits(outputs, on(threads)));
   };
-  check_threads(square(64, 8, 64, 3, 1, 1), 48);  // so many that slices of the channels are shared out
-  check_threads(square(128, 4, 128, 3, 1, 1), 3);  // few tiles of Winograd's method, and two parts
-  check_threads(square(128, 6, 144, 3, 2, 1), 16); // two parts of a direct gradient
-  check_threads(square(128, 3, 160, 1, 1, 0), 32); // pixels of several images in a row
+  check_threads(square(64, 8, 64, 3, 1, 1), 48);    // so many that slices of the channels are shared out
+  check_threads(square(128, 4, 128, 3, 1, 1), 3);   // few tiles of Winograd's method, and two parts
+  check_threads(square(128, 6, 144, 3, 2, 1), 16);  // two parts of a direct gradient
+  check_threads(square(128, 3, 160, 1, 1, 0), 32);  // pixels of several images in a row
   check_threads(square(20, 12, 50, 5, 1, 0), 1);
 }
 

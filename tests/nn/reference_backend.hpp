@@ -123,7 +123,8 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
       const double hat = normalised(x, terms, i, c);
       const double common = n > 0 ? (sums[c] + hat * sums[sums.size() / 2 + c]) / n : 0;
-      dx[i] = static_cast<float>(terms.gamma[c] * terms.inverse_deviation[c] * (masked(s, x, terms, dy, i, c) - common));
+      dx[i] =
+          static_cast<float>(terms.gamma[c] * terms.inverse_deviation[c] * (masked(s, x, terms, dy, i, c) - common));
     });
   }
   void layer_norm_forward(const kernels::NormSpec& s, Index batch, View x, View gamma, View beta,

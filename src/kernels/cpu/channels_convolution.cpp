@@ -12,7 +12,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr Index kChannelsAtOnce = 64;            ///< of a product's result: four registers
+constexpr Index kChannelsAtOnce = 64;  ///< of a product's result: four registers
 /// 512 KiB of x and dy are summed into dw at a time, or as much as dw has itself: so often dw is read and written.
 constexpr Index kFloatsAtOnce = Index{1} << 17;
 
@@ -24,8 +24,8 @@ struct Images {
   Index batch;
 };
 
-/// Where pixels do not meet their neighbours, rows may be of any pixels that lie one after another: short rows are joined,
-/// also over images, unless fewer than `least` would be left.
+/// Where pixels do not meet their neighbours, rows may be of any pixels that lie one after another: short rows are
+/// joined, also over images, unless fewer than `least` would be left.
 Images with_long_rows(const ConvolutionSpec& spec, Index batch, Index least) {
   const bool alone = spec.kernel_height == 1 && spec.kernel_width == 1 && spec.stride_height == 1 &&
                      spec.stride_width == 1 && spec.padding_height == 0 && spec.padding_width == 0;
@@ -116,8 +116,8 @@ struct Correlation {
   Side from, to;
   std::vector<std::vector<Tap>> rows;  ///< the taps of each row of `to`
   std::vector<Run> columns;
-  std::vector<Reach> reaches;   ///< of the columns; empty where runs are faster
-  Index step, from_step;        ///< of the positions of a run, in `to` and in `from`
+  std::vector<Reach> reaches;  ///< of the columns; empty where runs are faster
+  Index step, from_step;       ///< of the positions of a run, in `to` and in `from`
   Index kernel_height, kernel_width;
   Index groups;  ///< of channels
   bool joined;   ///< whether the taps of a row are contiguous in `from`, as they are in W
@@ -128,8 +128,8 @@ struct Correlation {
   /// Blocks of kChannelsAtOnce channels of a group of `to`.
   Index blocks() const { return (group_of_to() + kChannelsAtOnce - 1) / kChannelsAtOnce; }
   Index block_width(Index block) const { return std::min(kChannelsAtOnce, group_of_to() - block * kChannelsAtOnce); }
-  /// Offset of a block of a group in the weights, which are packed [groups][blocks][KH][KW][from][block's width]: what a
-  /// product reads is contiguous, and stays in a cache.
+  /// Offset of a block of a group in the weights, which are packed [groups][blocks][KH][KW][from][block's width]: what
+  /// a product reads is contiguous, and stays in a cache.
   Index weights_at(Index group, Index block) const {
     return (group * group_of_to() + block * kChannelsAtOnce) * kernel_height * kernel_width * group_of_from();
   }

@@ -195,7 +195,8 @@ void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, 
     for (Count c = 0; c < tile.channels; ++c) {
       const auto k = static_cast<std::size_t>(channel + c);
       const double inverse = static_cast<double>(terms.inverse_deviation[k]);
-      const double slope = static_cast<double>(terms.gamma[k]) * inverse;  // rounded to a float, that of the forward pass
+      const double slope =
+          static_cast<double>(terms.gamma[k]) * inverse;  // rounded to a float, that of the forward pass
       of_tile.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
       of_tile.shift[c] = static_cast<float>(-slope * sums[k] * share);
     }

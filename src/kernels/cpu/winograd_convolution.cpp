@@ -14,10 +14,10 @@ namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kColumnsBelow = 64;  ///< channels: above, the products of single values take most of the time
-constexpr Index kTiles = 48;  ///< transformed at a time; a multiple of the products' tiles' widths
+constexpr Index kTiles = 48;         ///< transformed at a time; a multiple of the products' tiles' widths
 /// Transformed at a time for a weights' gradient, which is read and written once for each time.
 constexpr Index kGradientTiles = 64;
-constexpr Index kGradientParts = 8;       ///< at most, of a weights' gradient
+constexpr Index kGradientParts = 8;                    ///< at most, of a weights' gradient
 constexpr Index kGradientPartFloats = Index{1} << 18;  ///< of all parts without gaps, if there are more than two
 
 /// Floats of one of a transform's planes. They must not lie a power of two apart: they would share cache sets.
@@ -191,7 +191,8 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
   const WinogradTiles tiles(winograd_of(spec), spec.in, spec.out(), spec.padding_height, spec.padding_width);
   const Index in = spec.in.channels, out = spec.channels, count = tiles.count(batch);
   const Index values = tiles.values();
-  const Index plane = plane_of(in, out), v_plane = plane_of(kGradientTiles, in), z_plane = plane_of(kGradientTiles, out);
+  const Index plane = plane_of(in, out), v_plane = plane_of(kGradientTiles, in),
+              z_plane = plane_of(kGradientTiles, out);
   // Parts have sums of their own: threads have independent work, and results depend only on the shape.
   const Index groups = (count + kGradientTiles - 1) / kGradientTiles;
   const Index parts = std::min(std::max<Index>(1, groups),

@@ -68,8 +68,8 @@ __global__ void sum_gradients(std::int64_t rows, std::int64_t channels, bool mas
         const bool is_own = there < own.last;
         gradients[j] = is_own ? to_float(dy[at]) : 0;
         values[j] = is_own ? terms.normalised(channel, to_float(x[at])) : 0;
-        passes[j] = !is_own || ((y == nullptr || to_float(y[at]) > 0) &&
-                                (!masks || terms.output(channel, values[j]) > 0));
+        passes[j] =
+            !is_own || ((y == nullptr || to_float(y[at]) > 0) && (!masks || terms.output(channel, values[j]) > 0));
       }
       for (int j = 0; j < kAhead; ++j) {
         if (passes[j]) {
@@ -155,8 +155,7 @@ __global__ void normalise_backward(std::int64_t packs, std::int64_t channels, bo
       const float hat = terms.normalised(c, to_float(own.values[j]));
       const float d = masks && !(terms.output(c, hat) > 0) ? 0 : to_float(gradient.values[j]);
       const auto common = static_cast<float>(sums[c] * share), tilt = static_cast<float>(sums[channels + c] * share);
-      result.values[j] =
-          rounded_to<T>(terms.gamma[c] * terms.inverse_deviation[c] * (d - common - hat * tilt));
+      result.values[j] = rounded_to<T>(terms.gamma[c] * terms.inverse_deviation[c] * (d - common - hat * tilt));
     }
     dx[i] = result;
   }
@@ -218,8 +217,7 @@ void CudaBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, Vi
   const bool by_output = spec.activation == Activation::relu && spec.adds_residual;
   with_type([&]<typename T>(T) {
     queue().launch(sum_gradients<T>, grid_of_columns(channels, parts), rows, channels, spec.masks_anew(),
-                   values_of<T>(x), on_device(terms), by_output ? values_of<T>(y) : nullptr, values_of<T>(dy),
-                   partial);
+                   values_of<T>(x), on_device(terms), by_output ? values_of<T>(y) : nullptr, values_of<T>(dy), partial);
   });
   queue().launch(add_parts, grid_of_columns(2 * channels), channels, parts, partial, static_cast<double>(rows),
                  sums.data());

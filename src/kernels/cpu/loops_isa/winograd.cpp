@@ -327,8 +327,8 @@ void weight_gradient(const float* planes, Count plane, Count count, bool add, fl
 
 template <typename F>
 constexpr WinogradLoops loops_of() {
-  return {F::kTile, input<F>, kLanes == 16 ? column_products<F> : nullptr, output<F>, output_gradient<F>, weights<F>,
-          weight_gradient<F>};
+  return {F::kTile,   input<F>,          kLanes == 16 ? column_products<F> : nullptr, output<F>, output_gradient<F>,
+          weights<F>, weight_gradient<F>};
 }
 
 }  // namespace
