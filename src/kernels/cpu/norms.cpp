@@ -158,11 +158,13 @@ void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, c
 
 void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View y,
                                           MutableView dy, std::span<double> sums) {
-  const bool by_output = spec.activation == Activation::relu && spec.adds_residual;
+  const ReluMask mask = spec.activation != Activation::relu ? ReluMask::none
+                        : spec.masks_anew()                 ? ReluMask::from_input
+                                                            : ReluMask::from_output;
   add_up_tiles(spec, batch, sums, [&](const BatchNormLoops& loops, const auto& part, double* sum, double* products) {
     const auto [tile, offset, channel] = part;
-    loops.backward_sums(tile, forward_terms(terms, channel, tile.channels), spec.masks_anew(), x.data() + offset,
-                        by_output ? y.data() + offset : nullptr, dy.data() + offset, sum, products);
+    loops.backward_sums(tile, forward_terms(terms, channel, tile.channels), mask, x.data() + offset,
+                        y.empty() ? nullptr : y.data() + offset, dy.data() + offset, sum, products);
   });
   if (batch == 0) return;
   const auto channels = static_cast<std::size_t>(spec.extent.channels);

@@ -81,10 +81,7 @@ void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const 
   }
 }
 
-/// Where a ReLU's mask comes from: there is no ReLU, from y, or from x.
-enum class MaskFrom { none, output, input };
-
-template <MaskFrom from>
+template <ReluMask relu_mask>
 void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy,
                       double* sum, double* products) {
   const LaneMask mask(tile);
@@ -97,11 +94,11 @@ void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* 
       for (Count lane = 0; lane < tile.width; lane += kLanes, at += kLanes) {
         Vector d = keep(mask.at(lane), load(dy + at));
         const Vector distance = load(x + at) - mean;
-        if (from == MaskFrom::output) {
+        if (relu_mask == ReluMask::from_output) {
           d = keep(load(y + at) > Vector{}, d);
           store(dy + at, d);
         }
-        if (from == MaskFrom::input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
+        if (relu_mask == ReluMask::from_input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
         s += d;
         q += d * keep(mask.at(lane), distance);
       }
@@ -112,10 +109,16 @@ void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* 
   sums.to(tile, sum, products);
 }
 
-void backward_sums(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* y, float* dy,
-                   double* sum, double* products) {
-  if (y != nullptr) return backward_sums_of<MaskFrom::output>(tile, terms, x, y, dy, sum, products);
-  (masks ? backward_sums_of<MaskFrom::input> : backward_sums_of<MaskFrom::none>)(tile, terms, x, y, dy, sum, products);
+void backward_sums(const Tile& tile, const ChannelTerms& terms, ReluMask mask, const float* x, const float* y,
+                   float* dy, double* sum, double* products) {
+  switch (mask) {
+    case ReluMask::none:
+      return backward_sums_of<ReluMask::none>(tile, terms, x, y, dy, sum, products);
+    case ReluMask::from_output:
+      return backward_sums_of<ReluMask::from_output>(tile, terms, x, y, dy, sum, products);
+    case ReluMask::from_input:
+      return backward_sums_of<ReluMask::from_input>(tile, terms, x, y, dy, sum, products);
+  }
 }
 
 template <bool kMasks>

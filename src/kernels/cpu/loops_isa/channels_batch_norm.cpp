@@ -74,10 +74,7 @@ void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const 
   }
 }
 
-/// Where a ReLU's mask comes from: there is no ReLU, from y, or from x.
-enum class PixelMaskFrom { none, output, input };
-
-template <PixelMaskFrom from>
+template <ReluMask relu_mask>
 void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy,
                       double* sum, double* products) {
   for_each_vector(tile.channels, [&](Count channel, auto lanes) {
@@ -87,11 +84,11 @@ void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* 
     for_each_pixel(tile, channel, [&](Count at, Count i) {
       Vector d = lanes.get(dy + at);
       const Vector distance = lanes.get(x + at) - mean;
-      if (from == PixelMaskFrom::output) {
+      if (relu_mask == ReluMask::from_output) {
         d = keep(lanes.get(y + at) > Vector{}, d);
         lanes.put(dy + at, d);
       }
-      if (from == PixelMaskFrom::input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
+      if (relu_mask == ReluMask::from_input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
       sums.first[i] += d;
       sums.second[i] += d * distance;
     });
@@ -99,11 +96,16 @@ void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* 
   });
 }
 
-void backward_sums(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* y, float* dy,
-                   double* sum, double* products) {
-  using enum PixelMaskFrom;
-  if (y != nullptr) return backward_sums_of<output>(tile, terms, x, y, dy, sum, products);
-  (masks ? backward_sums_of<input> : backward_sums_of<none>)(tile, terms, x, y, dy, sum, products);
+void backward_sums(const Tile& tile, const ChannelTerms& terms, ReluMask mask, const float* x, const float* y,
+                   float* dy, double* sum, double* products) {
+  switch (mask) {
+    case ReluMask::none:
+      return backward_sums_of<ReluMask::none>(tile, terms, x, y, dy, sum, products);
+    case ReluMask::from_output:
+      return backward_sums_of<ReluMask::from_output>(tile, terms, x, y, dy, sum, products);
+    case ReluMask::from_input:
+      return backward_sums_of<ReluMask::from_input>(tile, terms, x, y, dy, sum, products);
+  }
 }
 
 template <bool kMasks>
