@@ -115,12 +115,27 @@ struct WinogradCorrelation {
   float* y;
 };
 
+/// The products, value by value.
+void value_products(const Loops& loops, Index values, const WinogradProducts& p) {
+  const ProductShape shape{.m = p.out, .n = p.tiles, .k = p.in, .lda = p.out, .ldb = p.in, .ldc = p.out};
+  const MatrixShape large{.m = p.out, .n = p.tiles, .k = p.in, .a = {1, p.out}, .b = {1, p.in}, .ldc = p.out};
+  for (Index value = 0; value < values; ++value) {
+    const float* const a = p.u + value * p.u_plane;
+    const float* const b = p.v + value * p.v_plane;
+    if (by_large_products(loops, p.in, p.out)) {
+      loops.matrix_product(large, a, b, nullptr, p.m + value * p.m_plane);
+    } else {
+      loops.product(shape, &a, &b, 1, nullptr, p.m + value * p.m_plane, nullptr);
+    }
+  }
+}
+
 /// y = f(x ∗ w + bias), w transformed. \param memory [threads][correlation_floats]
 void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, float* memory) {
   const Index in = c.tiles.in.channels, out = c.tiles.out.channels, count = c.tiles.count(c.batch);
   const Index values = c.tiles.values();
   const Index v_plane = plane_of(kTiles, in), m_plane = plane_of(kTiles, out), u_plane = plane_of(in, out);
-  const bool columns = c.tiles.loops.column_products != nullptr && in < kColumnsBelow;
+  const bool by_columns = c.tiles.loops.column_products != nullptr && in < kColumnsBelow;
   const Index at_once = tiles_at_once(count, threads);
   parallel_ranges(threads, (count + at_once - 1) / at_once, [&](Index first, Index end, int thread) {
     float* const v = memory + thread * correlation_floats(c.tiles);
@@ -130,20 +145,14 @@ void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, fl
       c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
         c.tiles.transform_input(part, c.x, v + before * in, v_plane);
       });
-      const ProductShape shape{.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out};
-      const MatrixShape large{.m = out, .n = tiles, .k = in, .a = {1, out}, .b = {1, in}, .ldc = out};
-      if (columns) c.tiles.loops.column_products({in, out, tiles, c.u, u_plane, v, v_plane, m, m_plane});
-      for (Index value = 0; !columns && value < values; ++value) {
-        const float* const a = c.u + value * u_plane;
-        const float* const b = v + value * v_plane;
-        if (by_large_products(loops, in, out)) {
-          loops.matrix_product(large, a, b, nullptr, m + value * m_plane);
-        } else {
-          loops.product(shape, &a, &b, 1, nullptr, m + value * m_plane, nullptr);
-        }
+      const WinogradProducts products{in, out, tiles, c.u, u_plane, v, v_plane, m, m_plane};
+      if (by_columns) {
+        c.tiles.loops.column_products(products);
+      } else {
+        value_products(loops, values, products);
       }
       c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
-        c.tiles.transform_output(part, m + before * out, m_plane, columns, c.bias, c.relu, c.y);
+        c.tiles.transform_output(part, m + before * out, m_plane, by_columns, c.bias, c.relu, c.y);
       });
     }
   });
@@ -210,7 +219,9 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
       const Index width = first_of(share % slices + 1) - channel;
       float* const sum = sums + part * values * plane + channel * in;
       const Index first = groups * part / parts, end = groups * (part + 1) / parts;
-      for (Index value = 0; first == end && value < values; ++value) std::fill_n(sum + value * plane, width * in, 0.0F);
+      if (first == end) {
+        for (Index value = 0; value < values; ++value) std::fill_n(sum + value * plane, width * in, 0.0F);
+      }
       for (Index group = first; group < end; ++group) {
         const Index from = group * kGradientTiles, some = std::min(kGradientTiles, count - from);
         tiles.for_each_part(from, some, [&](const WinogradTiles::Part& row, Index before) {
