@@ -66,7 +66,8 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
   /// dy where the forward pass without a residual let y through.
   static float masked(const kernels::NormSpec& s, View x, const kernels::NormTerms& terms, View dy, std::size_t i,
                       std::size_t c) {
-    const bool passes = !s.masks_anew() || terms.gamma[c] * normalised(x, terms, i, c) + terms.beta[c] > 0;
+    const bool passes = s.relu_mask() != kernels::ReluMask::from_input ||
+                        terms.gamma[c] * normalised(x, terms, i, c) + terms.beta[c] > 0;
     return passes ? dy[i] : 0;
   }
   void batch_norm_sums(const kernels::NormSpec& s, Index batch, View x, std::span<double> sums) override {
@@ -98,7 +99,7 @@ class ReferenceBackend final : public ReferenceSequenceKernels {
   }
   void batch_norm_backward_sums(const kernels::NormSpec& s, Index batch, View x, const kernels::NormTerms& terms,
                                 View y, MutableView dy, std::span<double> sums) override {
-    if (s.adds_residual) {
+    if (s.relu_mask() == kernels::ReluMask::from_output) {
       reference::mask_by_relu(s.activation, y, dy.first(static_cast<std::size_t>(batch * s.extent.size())));
     }
     std::fill(sums.begin(), sums.end(), 0.0);

@@ -90,8 +90,8 @@ class LayerKernels {
   virtual void batch_norm_forward(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View residual,
                                   MutableView y) = 0;
   /// sums[c] = Σ d, sums[C + c] = Σ d x̂ with d = dy ⊙ activation'(y) and x̂ = (x − mean) inverse_deviation,
-  /// sums[2C] = values of a channel. All are 0 for no examples. With ReLU and a residual, dy ← d.
-  /// \param y empty unless there are ReLU and a residual \param sums [2C + 1]
+  /// sums[2C] = values of a channel. All are 0 for no examples. Where the mask comes from y, dy ← d.
+  /// \param y may be empty unless the mask comes from it \param sums [2C + 1]
   virtual void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View y,
                                         MutableView dy, std::span<double> sums) = 0;
   /// dγ (+)= Σ dy x̂, dβ (+)= Σ dy, of this rank's own sums.

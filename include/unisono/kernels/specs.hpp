@@ -130,15 +130,21 @@ struct PoolSpec {
   }
 };
 
+/// How the backward pass of batch normalisation knows which values a ReLU let through: there is no ReLU, those of y
+/// that are positive, or those that are where y is computed anew from x.
+enum class ReluMask { none, from_output, from_input };
+
 /// A layer of batch or layer normalisation.
 struct NormSpec {
   Extent extent;
   double epsilon = 1e-5;
   Activation activation = Activation::none;  ///< none or relu
   bool adds_residual = false;                ///< batch normalisation: before the activation
-  /// Whether the backward pass computes anew, from x, which values the ReLU has let through. With a residual it takes
-  /// them from y, and masks dy in place, which is the residual's gradient, too.
-  bool masks_anew() const { return activation == Activation::relu && !adds_residual; }
+  /// With a residual, dy is masked in place by y: it is the residual's gradient, too. Else it is left as it is.
+  ReluMask relu_mask() const {
+    if (activation != Activation::relu) return ReluMask::none;
+    return adds_residual ? ReluMask::from_output : ReluMask::from_input;
+  }
   /// Layer normalisation: each pixel is normalised over its channels by itself, and γ and β have a value for each
   /// channel.
   bool of_pixels = false;

@@ -55,22 +55,17 @@ struct ChannelTerms {
   float mean[kTileChannels], slope[kTileChannels], beta[kTileChannels], tilt[kTileChannels], shift[kTileChannels];
 };
 
-/// How the backward pass knows which values a ReLU behind a batch normalisation let through: there is no ReLU, those of
-/// y that are positive, or those that are where y is computed anew from x.
-enum class ReluMask { none, from_output, from_input };
-
 struct BatchNormLoops {
   /// sum[c] = Σ x, squares[c] = Σ x² over the tile's pixels and used lanes.
   void (*sums)(const Tile& tile, const float* x, double* sum, double* squares);
-  /// \param residual may be null
-  void (*forward)(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, bool relu,
-                  float* y);
-  /// sum[c] = Σ d, products[c] = Σ d (x − mean[c]), where d is dy, or zero where the ReLU let nothing through. With
-  /// ReluMask::from_output d replaces dy. \param y may be null unless the mask comes from it
-  void (*backward_sums)(const Tile& tile, const ChannelTerms& terms, ReluMask mask, const float* x, const float* y,
-                        float* dy, double* sum, double* products);
-  /// dx is zero in lanes that are not used. \param masks whether dy is still to be masked: ReluMask::from_input
-  void (*backward)(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* dy, float* dx);
+  /// [with a residual][with ReLU]
+  void (*forward[2][2])(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, float* y);
+  /// [ReluMask] sum[c] = Σ d, products[c] = Σ d (x − mean[c]), where d is dy, or zero where the ReLU let nothing
+  /// through. With ReluMask::from_output d replaces dy; else y is not read.
+  void (*backward_sums[3])(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy,
+                           double* sum, double* products);
+  /// [whether dy is still to be masked: ReluMask::from_input] dx is zero in lanes that are not used.
+  void (*backward[2])(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx);
 };
 
 /// Elements × examples: element e has `lanes` lanes (a block's width) from e · stride on, of which `used` hold

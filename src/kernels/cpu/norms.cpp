@@ -147,24 +147,22 @@ void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, c
   assert(spec.activation == Activation::none || spec.activation == Activation::relu);
   const Lanes lanes = this->lanes(spec.extent, batch);
   const Tiles tiles(spec.extent, lanes);
-  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
+  const bool relu = spec.activation == Activation::relu;
+  const auto forward = batch_norm_loops_of(lanes).forward[residual.empty() ? 0 : 1][relu ? 1 : 0];
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
-    loops.forward(tile, forward_terms(terms, channel, tile.channels), x.data() + offset,
-                  residual.empty() ? nullptr : residual.data() + offset, spec.activation == Activation::relu,
-                  y.data() + offset);
+    forward(tile, forward_terms(terms, channel, tile.channels), x.data() + offset,
+            residual.empty() ? nullptr : residual.data() + offset, y.data() + offset);
   });
 }
 
 void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, const NormTerms& terms, View y,
                                           MutableView dy, std::span<double> sums) {
-  const ReluMask mask = spec.activation != Activation::relu ? ReluMask::none
-                        : spec.masks_anew()                 ? ReluMask::from_input
-                                                            : ReluMask::from_output;
+  const auto mask = static_cast<std::size_t>(spec.relu_mask());
   add_up_tiles(spec, batch, sums, [&](const BatchNormLoops& loops, const auto& part, double* sum, double* products) {
     const auto [tile, offset, channel] = part;
-    loops.backward_sums(tile, forward_terms(terms, channel, tile.channels), mask, x.data() + offset,
-                        y.empty() ? nullptr : y.data() + offset, dy.data() + offset, sum, products);
+    loops.backward_sums[mask](tile, forward_terms(terms, channel, tile.channels), x.data() + offset,
+                              y.empty() ? nullptr : y.data() + offset, dy.data() + offset, sum, products);
   });
   if (batch == 0) return;
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
@@ -188,7 +186,7 @@ void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, 
                                      std::span<const double> sums, MutableView dx) {
   const Lanes lanes = this->lanes(spec.extent, batch);
   const Tiles tiles(spec.extent, lanes);
-  const BatchNormLoops& loops = batch_norm_loops_of(lanes);
+  const auto backward = batch_norm_loops_of(lanes).backward[spec.relu_mask() == ReluMask::from_input ? 1 : 0];
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
   const double count = sums[2 * channels], share = count == 0 ? 0 : 1 / count;
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
@@ -202,7 +200,7 @@ void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, 
       of_tile.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
       of_tile.shift[c] = static_cast<float>(-slope * sums[k] * share);
     }
-    loops.backward(tile, of_tile, spec.masks_anew(), x.data() + offset, dy.data() + offset, dx.data() + offset);
+    backward(tile, of_tile, x.data() + offset, dy.data() + offset, dx.data() + offset);
   });
 }
 

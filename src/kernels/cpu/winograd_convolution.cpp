@@ -95,6 +95,39 @@ bool by_large_products(const Loops& loops, Index in, Index out) {
   return loops.matrix_product != nullptr && std::min(in, out) >= kLeast;
 }
 
+/// Matrices of all transformed values; each value's lie some floats behind those of the value before it.
+struct ValueMatrices {
+  const float* a;
+  Index a_step;
+  const float* b;
+  Index b_step;
+  float* c;
+  Index c_step;
+};
+
+/// The products of all values, one by one. \param is_large see by_large_products
+void value_products(const Loops& loops, Index values, bool is_large, const ProductShape& shape,
+                    const ValueMatrices& of) {
+  const Index b_row = shape.transposed ? shape.ldb : 1, b_column = shape.transposed ? 1 : shape.ldb;
+  const MatrixShape large{.m = shape.m,
+                          .n = shape.n,
+                          .k = shape.k,
+                          .a = {1, shape.lda},
+                          .b = {b_row, b_column},
+                          .ldc = shape.ldc,
+                          .accumulate = shape.accumulate};
+  for (Index value = 0; value < values; ++value) {
+    const float* const a = of.a + value * of.a_step;
+    const float* const b = of.b + value * of.b_step;
+    float* const c = of.c + value * of.c_step;
+    if (is_large) {
+      loops.matrix_product(large, a, b, nullptr, c);
+    } else {
+      loops.product(shape, &a, &b, 1, nullptr, c, nullptr);
+    }
+  }
+}
+
 /// At most kTiles, so that all threads have about as many.
 Index tiles_at_once(Index count, int threads) {
   const Index groups = std::max<Index>(1, (count + kTiles * threads - 1) / (kTiles * threads)) * threads;
@@ -115,27 +148,13 @@ struct WinogradCorrelation {
   float* y;
 };
 
-/// The products, value by value.
-void value_products(const Loops& loops, Index values, const WinogradProducts& p) {
-  const ProductShape shape{.m = p.out, .n = p.tiles, .k = p.in, .lda = p.out, .ldb = p.in, .ldc = p.out};
-  const MatrixShape large{.m = p.out, .n = p.tiles, .k = p.in, .a = {1, p.out}, .b = {1, p.in}, .ldc = p.out};
-  for (Index value = 0; value < values; ++value) {
-    const float* const a = p.u + value * p.u_plane;
-    const float* const b = p.v + value * p.v_plane;
-    if (by_large_products(loops, p.in, p.out)) {
-      loops.matrix_product(large, a, b, nullptr, p.m + value * p.m_plane);
-    } else {
-      loops.product(shape, &a, &b, 1, nullptr, p.m + value * p.m_plane, nullptr);
-    }
-  }
-}
-
 /// y = f(x ∗ w + bias), w transformed. \param memory [threads][correlation_floats]
 void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, float* memory) {
   const Index in = c.tiles.in.channels, out = c.tiles.out.channels, count = c.tiles.count(c.batch);
   const Index values = c.tiles.values();
   const Index v_plane = plane_of(kTiles, in), m_plane = plane_of(kTiles, out), u_plane = plane_of(in, out);
   const bool by_columns = c.tiles.loops.column_products != nullptr && in < kColumnsBelow;
+  const bool is_large = by_large_products(loops, in, out);
   const Index at_once = tiles_at_once(count, threads);
   parallel_ranges(threads, (count + at_once - 1) / at_once, [&](Index first, Index end, int thread) {
     float* const v = memory + thread * correlation_floats(c.tiles);
@@ -145,11 +164,11 @@ void correlate(const Loops& loops, int threads, const WinogradCorrelation& c, fl
       c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
         c.tiles.transform_input(part, c.x, v + before * in, v_plane);
       });
-      const WinogradProducts products{in, out, tiles, c.u, u_plane, v, v_plane, m, m_plane};
       if (by_columns) {
-        c.tiles.loops.column_products(products);
+        c.tiles.loops.column_products({in, out, tiles, c.u, u_plane, v, v_plane, m, m_plane});
       } else {
-        value_products(loops, values, products);
+        value_products(loops, values, is_large, {.m = out, .n = tiles, .k = in, .lda = out, .ldb = in, .ldc = out},
+                       {c.u, u_plane, v, v_plane, m, m_plane});
       }
       c.tiles.for_each_part(from, tiles, [&](const WinogradTiles::Part& part, Index before) {
         c.tiles.transform_output(part, m + before * out, m_plane, by_columns, c.bias, c.relu, c.y);
@@ -206,6 +225,7 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
   const Index groups = (count + kGradientTiles - 1) / kGradientTiles;
   const Index parts = std::min(std::max<Index>(1, groups),
                                std::clamp<Index>(kGradientPartFloats / (values * in * out), 2, kGradientParts));
+  const bool is_large = by_large_products(loops_, in, out);
   // More threads than parts divide the output's channels, and each transforms the tiles.
   const Index slices = std::min(out / Lanes::kVector, (settings_.threads + parts - 1) / parts);
   const auto first_of = [&](Index slice) { return out / Lanes::kVector * slice / slices * Lanes::kVector; };
@@ -236,17 +256,7 @@ void CpuBackend::winograd_backward_weights(const ConvolutionSpec& spec, Index ba
                                  .ldc = in,
                                  .transposed = true,
                                  .accumulate = group > first};
-        const MatrixShape large{
-            .m = in, .n = width, .k = some, .a = {1, in}, .b = {out, 1}, .ldc = in, .accumulate = group > first};
-        for (Index value = 0; value < values; ++value) {
-          const float* const a = v + value * v_plane;
-          const float* const b = z + value * z_plane + channel;
-          if (by_large_products(loops_, in, out)) {
-            loops_.matrix_product(large, a, b, nullptr, sum + value * plane);
-          } else {
-            loops_.product(shape, &a, &b, 1, nullptr, sum + value * plane, nullptr);
-          }
-        }
+        value_products(loops_, values, is_large, shape, {v, v_plane, z + channel, z_plane, sum, plane});
       }
     }
   });

@@ -214,10 +214,11 @@ void CudaBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, Vi
                                            MutableView dy, std::span<double> sums) {
   const Index channels = spec.extent.channels, rows = rows_of(spec, batch), parts = parts_of_rows(rows, kRowsEachPart);
   auto* const partial = partials_.take<double>(parts * 2 * channels);
-  const bool by_output = spec.activation == Activation::relu && spec.adds_residual;
+  const bool by_output = spec.relu_mask() == ReluMask::from_output;
   with_type([&]<typename T>(T) {
-    queue().launch(sum_gradients<T>, grid_of_columns(channels, parts), rows, channels, spec.masks_anew(),
-                   values_of<T>(x), on_device(terms), by_output ? values_of<T>(y) : nullptr, values_of<T>(dy), partial);
+    queue().launch(sum_gradients<T>, grid_of_columns(channels, parts), rows, channels,
+                   spec.relu_mask() == ReluMask::from_input, values_of<T>(x), on_device(terms),
+                   by_output ? values_of<T>(y) : nullptr, values_of<T>(dy), partial);
   });
   queue().launch(add_parts, grid_of_columns(2 * channels), channels, parts, partial, static_cast<double>(rows),
                  sums.data());
@@ -236,8 +237,8 @@ void CudaBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x,
   with_packs(spec.extent.channels, [&]<typename T, int kValues>(Pack<T, kValues>) {
     using Values = Pack<T, kValues>;
     queue().launch(normalise_backward<T, kValues>, grid_for(n / kValues), n / kValues, spec.extent.channels,
-                   spec.masks_anew(), values_of<Values>(x), on_device(terms), values_of<Values>(dy), sums.data(),
-                   values_of<Values>(dx));
+                   spec.relu_mask() == ReluMask::from_input, values_of<Values>(x), on_device(terms),
+                   values_of<Values>(dy), sums.data(), values_of<Values>(dx));
   });
 }
 

@@ -124,7 +124,7 @@ BatchNorm::BatchNorm(const Options& options, const Shape& in)
     : Layer(in), options_(options), spec_{.extent = in.extent, .epsilon = options.epsilon} {}
 
 LayerTraits BatchNorm::traits() const {
-  const bool masks_dy = spec_.activation == kernels::Activation::relu && spec_.adds_residual;
+  const bool masks_dy = spec_.relu_mask() == kernels::ReluMask::from_output;
   return {.keeps_input = true,
           .keeps_output = masks_dy,
           .gradient_in_place = true,

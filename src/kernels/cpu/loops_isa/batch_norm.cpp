@@ -58,7 +58,7 @@ void sums(const Tile& tile, const float* x, double* sum, double* squares) {
 }
 
 template <bool kResidual, bool kRelu>
-void forward_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, float* y) {
+void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, float* y) {
   for (Count p = 0; p < tile.pixels; ++p) {
     Count at = p * tile.pixel_stride;
     for (Count c = 0; c < tile.channels; ++c) {
@@ -73,17 +73,9 @@ void forward_of(const Tile& tile, const ChannelTerms& terms, const float* x, con
   }
 }
 
-void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, bool relu, float* y) {
-  if (residual != nullptr) {
-    (relu ? forward_of<true, true> : forward_of<true, false>)(tile, terms, x, residual, y);
-  } else {
-    (relu ? forward_of<false, true> : forward_of<false, false>)(tile, terms, x, residual, y);
-  }
-}
-
 template <ReluMask relu_mask>
-void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy,
-                      double* sum, double* products) {
+void backward_sums(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy, double* sum,
+                   double* products) {
   const LaneMask mask(tile);
   ChannelSums sums;
   for (Count p = 0; p < tile.pixels; ++p) {
@@ -109,20 +101,8 @@ void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* 
   sums.to(tile, sum, products);
 }
 
-void backward_sums(const Tile& tile, const ChannelTerms& terms, ReluMask mask, const float* x, const float* y,
-                   float* dy, double* sum, double* products) {
-  switch (mask) {
-    case ReluMask::none:
-      return backward_sums_of<ReluMask::none>(tile, terms, x, y, dy, sum, products);
-    case ReluMask::from_output:
-      return backward_sums_of<ReluMask::from_output>(tile, terms, x, y, dy, sum, products);
-    case ReluMask::from_input:
-      return backward_sums_of<ReluMask::from_input>(tile, terms, x, y, dy, sum, products);
-  }
-}
-
 template <bool kMasks>
-void backward_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
+void backward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
   const LaneMask mask(tile);
   for (Count p = 0; p < tile.pixels; ++p) {
     Count at = p * tile.pixel_stride;
@@ -139,12 +119,15 @@ void backward_of(const Tile& tile, const ChannelTerms& terms, const float* x, co
   }
 }
 
-void backward(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* dy, float* dx) {
-  (masks ? backward_of<true> : backward_of<false>)(tile, terms, x, dy, dx);
-}
-
 }  // namespace
 
-void add_batch_norm(Loops& loops) { loops.batch_norm = {sums, forward, backward_sums, backward}; }
+void add_batch_norm(Loops& loops) {
+  loops.batch_norm = {
+      .sums = sums,
+      .forward = {{forward<false, false>, forward<false, true>}, {forward<true, false>, forward<true, true>}},
+      .backward_sums = {backward_sums<ReluMask::none>, backward_sums<ReluMask::from_output>,
+                        backward_sums<ReluMask::from_input>},
+      .backward = {backward<false>, backward<true>}};
+}
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -53,7 +53,7 @@ void sums(const Tile& tile, const float* x, double* sum, double* squares) {
 }
 
 template <bool kResidual, bool kRelu>
-void forward_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, float* y) {
+void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, float* y) {
   for_each_vector(tile.channels, [&](Count channel, auto lanes) {
     const Vector mean = load(terms.mean + channel), slope = load(terms.slope + channel);
     const Vector beta = load(terms.beta + channel);
@@ -66,17 +66,9 @@ void forward_of(const Tile& tile, const ChannelTerms& terms, const float* x, con
   });
 }
 
-void forward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, bool relu, float* y) {
-  if (residual != nullptr) {
-    (relu ? forward_of<true, true> : forward_of<true, false>)(tile, terms, x, residual, y);
-  } else {
-    (relu ? forward_of<false, true> : forward_of<false, false>)(tile, terms, x, residual, y);
-  }
-}
-
-template <ReluMask relu_mask>
-void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy,
-                      double* sum, double* products) {
+template <ReluMask mask>
+void backward_sums(const Tile& tile, const ChannelTerms& terms, const float* x, const float* y, float* dy, double* sum,
+                   double* products) {
   for_each_vector(tile.channels, [&](Count channel, auto lanes) {
     const Vector mean = load(terms.mean + channel), slope = load(terms.slope + channel);
     const Vector beta = load(terms.beta + channel);
@@ -84,11 +76,11 @@ void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* 
     for_each_pixel(tile, channel, [&](Count at, Count i) {
       Vector d = lanes.get(dy + at);
       const Vector distance = lanes.get(x + at) - mean;
-      if (relu_mask == ReluMask::from_output) {
+      if (mask == ReluMask::from_output) {
         d = keep(lanes.get(y + at) > Vector{}, d);
         lanes.put(dy + at, d);
       }
-      if (relu_mask == ReluMask::from_input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
+      if (mask == ReluMask::from_input) d = keep(multiply_add(distance, slope, beta) > Vector{}, d);
       sums.first[i] += d;
       sums.second[i] += d * distance;
     });
@@ -96,20 +88,8 @@ void backward_sums_of(const Tile& tile, const ChannelTerms& terms, const float* 
   });
 }
 
-void backward_sums(const Tile& tile, const ChannelTerms& terms, ReluMask mask, const float* x, const float* y,
-                   float* dy, double* sum, double* products) {
-  switch (mask) {
-    case ReluMask::none:
-      return backward_sums_of<ReluMask::none>(tile, terms, x, y, dy, sum, products);
-    case ReluMask::from_output:
-      return backward_sums_of<ReluMask::from_output>(tile, terms, x, y, dy, sum, products);
-    case ReluMask::from_input:
-      return backward_sums_of<ReluMask::from_input>(tile, terms, x, y, dy, sum, products);
-  }
-}
-
 template <bool kMasks>
-void backward_of(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
+void backward(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx) {
   for_each_vector(tile.channels, [&](Count channel, auto lanes) {
     const Vector mean = load(terms.mean + channel), slope = load(terms.slope + channel);
     const Vector beta = load(terms.beta + channel);
@@ -123,12 +103,15 @@ void backward_of(const Tile& tile, const ChannelTerms& terms, const float* x, co
   });
 }
 
-void backward(const Tile& tile, const ChannelTerms& terms, bool masks, const float* x, const float* dy, float* dx) {
-  (masks ? backward_of<true> : backward_of<false>)(tile, terms, x, dy, dx);
-}
-
 }  // namespace
 
-void add_channels_batch_norm(Loops& loops) { loops.channels_batch_norm = {sums, forward, backward_sums, backward}; }
+void add_channels_batch_norm(Loops& loops) {
+  loops.channels_batch_norm = {
+      .sums = sums,
+      .forward = {{forward<false, false>, forward<false, true>}, {forward<true, false>, forward<true, true>}},
+      .backward_sums = {backward_sums<ReluMask::none>, backward_sums<ReluMask::from_output>,
+                        backward_sums<ReluMask::from_input>},
+      .backward = {backward<false>, backward<true>}};
+}
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
