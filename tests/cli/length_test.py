@@ -10,6 +10,7 @@ LBFGS = ("optimizer={kind='lbfgs'}", "train={steps=3}", "strategy={kind='batch'}
 FALLING = settings("schedule.kind=linear")
 # The set of the harness makes 10 steps an epoch.
 WAYS = {
+    "one rank": (0, ()),
     "allreduce": (2, ()),
     "averaging": (2, settings("strategy.kind=averaging", "strategy.period=4")),
     "gossip": (2, settings("strategy.kind=gossip")),
@@ -82,6 +83,17 @@ class Length(BinaryTest):
                 self.train(name, *settings("train.steps=15", "train.report_every_steps=7"), *strategy, ranks=ranks)
                 self.assertEqual(self.summary(name)["steps"], 15)
                 self.assertEqual(self.summary(name)["status"], "complete")
+
+    def test_every_report_has_the_gradient(self):
+        """Also where steps between two reports are made in the backward pass, which keeps no gradient."""
+        for name in ("one rank", "allreduce", "averaging"):
+            ranks, strategy = WAYS[name]
+            with self.subTest(name):
+                self.train(name, *settings("train.steps=25", "train.report_every_steps=7"), *strategy, ranks=ranks)
+                reports = [line for line in self.metrics(name) if line["event"] == "train"]
+                self.assertEqual(reports[-1]["step"], 25)
+                for line in reports:
+                    self.assertGreater(line.get("gradient_norm", 0), 0, line)
 
     def test_a_complete_run_is_made_longer(self):
         self.train("run", *settings("train.steps=15"))

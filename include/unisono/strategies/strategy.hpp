@@ -51,7 +51,8 @@ class Observer {
   /// The first step after step `step` that needs a consistent model (report, evaluation, checkpoint). The strategy may
   /// pass the steps in between as one record, of the last of these steps.
   virtual std::int64_t next_due(std::int64_t step) const = 0;
-  /// Whether the observer may read g after the step that follows step `step`.
+  /// Whether the observer may read g after the step that follows step `step`: it reports there. The same where a run
+  /// was resumed, so that its reports are.
   virtual bool reads_gradient(std::int64_t step) const { return next_due(step) == step + 1; }
 };
 

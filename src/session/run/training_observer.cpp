@@ -77,8 +77,8 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   header_.worker_steps = record.worker_steps;
   header_.cursor = {.epoch = record.step / context_.steps_per_epoch, .step = record.step % context_.steps_per_epoch};
   context_.parts.grid.all().set_step(record.step);
-  note_due(record);
-  const bool reports = record.consistent && is_report_due();
+  due_ |= due_at(record.step);
+  const bool reports = record.consistent && due_.any();
   note_first_loss();
   if (reports) report();
   check_iteration();
@@ -115,15 +115,21 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   return next;
 }
 
-void TrainingObserver::note_due(const strategies::StepRecord& record) {
+bool TrainingObserver::reads_gradient(std::int64_t step) const {
+  return due_.any() || due_at(step + 1).any() || step + 1 == total_steps();
+}
+
+TrainingObserver::Due TrainingObserver::due_at(std::int64_t step) const {
   const settings::Config& config = context_.plan.config;
-  due_.report |= divides(config.train.report_every_steps, record.step);
-  due_.evaluation |= divides(config.train.evaluate_every_steps, record.step);
-  due_.checkpoint |= divides(config.checkpoint.every_steps, record.step);
-  if (header_.cursor.step != 0) return;
-  due_.epoch = true;
-  due_.evaluation |= divides(config.train.evaluate_every_epochs, epochs_done());
-  due_.checkpoint |= divides(config.checkpoint.every_epochs, epochs_done());
+  Due due{.report = divides(config.train.report_every_steps, step),
+          .evaluation = divides(config.train.evaluate_every_steps, step),
+          .checkpoint = divides(config.checkpoint.every_steps, step)};
+  if (step % context_.steps_per_epoch != 0) return due;
+  const std::int64_t epochs = step / context_.steps_per_epoch;
+  due.epoch = true;
+  due.evaluation |= divides(config.train.evaluate_every_epochs, epochs);
+  due.checkpoint |= divides(config.checkpoint.every_epochs, epochs);
+  return due;
 }
 
 void TrainingObserver::average_weights() {
@@ -431,7 +437,7 @@ void TrainingObserver::note_first_loss() {
   const parallel::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
                               context_.clock);
   const kernels::LossSums sums = sum_over_ranks(context_.parts.grid.all(), counted_losses());
-  divergence_.offer_first_loss(sums, first_step_, /*last=*/is_report_due());
+  divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.any());
 }
 
 namespace {

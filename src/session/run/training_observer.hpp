@@ -80,6 +80,7 @@ class TrainingObserver final : public strategies::Observer {
 
   bool step(const strategies::StepRecord& record) override;
   std::int64_t next_due(std::int64_t step) const override;
+  bool reads_gradient(std::int64_t step) const override;
 
   /// Called before the first step: makes the evaluation that a signal ended when the run was interrupted. Collective.
   /// \return whether steps may follow
@@ -113,7 +114,17 @@ class TrainingObserver final : public strategies::Observer {
   const std::map<data::Split, std::vector<models::Metric>>& evaluations() const { return evaluations_; }
 
  private:
-  void note_due(const strategies::StepRecord& record);
+  /// What is to be done after a step, or after the next one at which the ranks hold the same model.
+  struct Due {
+    bool report = false, epoch = false, evaluation = false, checkpoint = false;
+    bool any() const { return report || epoch || evaluation || checkpoint; }
+    Due& operator|=(const Due& other) {
+      report |= other.report, epoch |= other.epoch, evaluation |= other.evaluation, checkpoint |= other.checkpoint;
+      return *this;
+    }
+  };
+
+  Due due_at(std::int64_t step) const;
   void report();
   void note_first_loss();
   kernels::LossSums& counted_losses();
@@ -158,10 +169,7 @@ class TrainingObserver final : public strategies::Observer {
   Divergence divergence_;
   Selection selection_;
   strategies::StepRecord last_{};
-  struct Due {
-    bool report = false, epoch = false, evaluation = false, checkpoint = false;
-  } due_;
-  bool is_report_due() const { return due_.report || due_.epoch || due_.evaluation || due_.checkpoint; }
+  Due due_;
   bool interrupted_ = false, stopped_early_ = false;
   bool said_crowded_ = false;    ///< that threads lack cores
   bool said_undefined_ = false;  ///< that a metric which decides is undefined
