@@ -290,8 +290,10 @@ class CpuBackend final : public Backend, public DecodeKernels, public StepKernel
   void pooled_examples_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y,
                                std::uint8_t* places);
   void examples_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
+  /// dy [columns][channels][lanes] = a row of a convolution's dy, of all its blocks' rows.
+  using FillRow = std::function<void(Index row, float* dy)>;
   void examples_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
-                                 MutableView dw, MutableView db, Write write);
+                                 MutableView dw, MutableView db, Write write, const FillRow& fill_row = {});
   void channels_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y);
   void channels_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void channels_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,

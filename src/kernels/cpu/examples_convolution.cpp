@@ -39,13 +39,18 @@ class WeightGradient {
   static constexpr Index kChannelsAtOnce = 64;  ///< of products: four registers
 
   /// \param along_lanes the loops for vectors of lanes \param y empty where there is nothing to mask
-  WeightGradient(const Convolution& convolution, const Loops& loops, const Loops& along_lanes, View x, View y,
-                 MutableView dy);
+  WeightGradient(const Convolution& convolution, const Loops& loops, const Loops& along_lanes, View x, View y);
 
   Index rows() const { return convolution_.lanes.blocks * convolution_.y.out; }  ///< of the output, in all blocks
+  Index row_floats() const { return convolution_.x.out * pixel_floats(); }       ///< of a row of the output
   Index products() const { return products_; }  ///< P: the first channels of a group, which are computed by products
   Index scratch_size() const;                   ///< floats that add_products needs
 
+  /// Some rows of the output, and their gradients.
+  struct Rows {
+    Range range;
+    float* dy;
+  };
   /// Partial sums over rows of the output.
   struct Sums {
     float* dw;
@@ -53,9 +58,9 @@ class WeightGradient {
   };
 
   /// sums += what rows contribute to channels ⊆ [0, products()) of each group. \pre at most kChannelsAtOnce
-  void add_products(Range rows, Range channels, float* scratch, const Sums& sums) const;
+  void add_products(const Rows& rows, Range channels, float* scratch, const Sums& sums) const;
   /// sums += what rows contribute to the other channels.
-  void add_along_lanes(Range rows, const Sums& sums) const;
+  void add_along_lanes(const Rows& rows, const Sums& sums) const;
 
   /// dw [O][taps][I] = sum
   void write(const float* sum, float* dw) const;
@@ -69,7 +74,12 @@ class WeightGradient {
   struct Piece {
     Index block, oy, group;
     Range positions;
+    float* dy;  ///< of the row
   };
+  Piece piece_of(const Rows& rows, Index row, Index group, Range positions) const {
+    return {row / convolution_.y.out, row % convolution_.y.out, group, positions,
+            rows.dy + (row - rows.range.first) * row_floats()};
+  }
 
   void find_segments();
   Index group_size() const { return convolution_.out * group_stride(); }
@@ -77,24 +87,26 @@ class WeightGradient {
   Index position_floats() const;                                                ///< of a position of dy, transposed
   Index positions_at_once() const;
   const float* x_at(const Piece& piece, Index ky, Index ox, Index kx) const;
-  Index dy_at(const Piece& piece, Index ox, Index channel) const;
+  Index pixel_floats() const { return convolution_.groups * convolution_.out * convolution_.lanes.width; }
+  float* dy_at(const Piece& piece, Index ox, Index channel) const {
+    return piece.dy + ox * pixel_floats() + (piece.group * convolution_.out + channel) * convolution_.lanes.width;
+  }
   void mask_and_sum(const Piece& piece, Range channels, float* db) const;
   void transpose(const Piece& piece, Range channels, float* transposed) const;
   void add_piece(const Piece& piece, Range channels, const float* transposed, Pairs& pairs, float* sum) const;
   Ahead next_of(const Piece& piece, Range channels) const;
-  void add_rows_along_lanes(Range rows, Index group, Pairs& pairs, float* sum) const;
+  void add_rows_along_lanes(const Rows& rows, Index group, Pairs& pairs, float* sum) const;
 
   const Convolution& convolution_;
   const Loops& loops_;
   const Loops& along_lanes_;
   View x_, y_;
-  MutableView dy_;
   Index products_;
   std::vector<Segment> segments_;
 };
 
 constexpr Index kTransposedFloats = Index{1} << 13;  ///< 32 KiB of dy, transposed at a time
-constexpr Index kRowsAlongLanes = 4;                 ///< summed before a tile's lanes are added up
+constexpr Index kRowsAtOnce = 4;                     ///< of the output; along lanes, they are one sum
 
 constexpr Index round_up(Index n) { return (n + Lanes::kVector - 1) / Lanes::kVector * Lanes::kVector; }
 
@@ -123,13 +135,12 @@ Index channels_of_products(const Convolution& convolution) {
 }
 
 WeightGradient::WeightGradient(const Convolution& convolution, const Loops& loops, const Loops& along_lanes, View x,
-                               View y, MutableView dy)
+                               View y)
     : convolution_(convolution),
       loops_(loops),
       along_lanes_(along_lanes),
       x_(x),
       y_(y),
-      dy_(dy),
       products_(channels_of_products(convolution)) {
   find_segments();
 }
@@ -172,31 +183,24 @@ const float* WeightGradient::x_at(const Piece& piece, Index ky, Index ox, Index 
          piece.group * convolution_.in * convolution_.lanes.width;
 }
 
-Index WeightGradient::dy_at(const Piece& piece, Index ox, Index channel) const {
-  return convolution_.output_at(piece.block, piece.oy, ox) +
-         (piece.group * convolution_.out + channel) * convolution_.lanes.width;
-}
-
 void WeightGradient::mask_and_sum(const Piece& piece, Range channels, float* db) const {
   if (y_.empty() && db == nullptr) return;
   float* const sums = db == nullptr ? nullptr : db + (piece.group * convolution_.out + channels.first) * Lanes::kVector;
   for (Index ox = piece.positions.first; ox < piece.positions.end; ++ox) {
-    const Index at = dy_at(piece, ox, channels.first);
+    const Index at = convolution_.output_at(piece.block, piece.oy, ox) +
+                     (piece.group * convolution_.out + channels.first) * convolution_.lanes.width;
     along_lanes_.mask_and_sum(channels.size(), convolution_.lanes.width, y_.empty() ? nullptr : y_.data() + at,
-                              dy_.data() + at, sums);
+                              dy_at(piece, ox, channels.first), sums);
   }
 }
 
-void WeightGradient::add_products(Range rows, Range channels, float* scratch, const Sums& sums) const {
+void WeightGradient::add_products(const Rows& rows, Range channels, float* scratch, const Sums& sums) const {
   Pairs pairs(convolution_.x.out);
   const Index step = positions_at_once();
-  for (Index row = rows.first; row < rows.end; ++row) {
+  for (Index row = rows.range.first; row < rows.range.end; ++row) {
     for (Index group = 0; group < convolution_.groups; ++group) {
       for (Index first = 0; first < convolution_.x.out; first += step) {
-        const Piece piece{row / convolution_.y.out,
-                          row % convolution_.y.out,
-                          group,
-                          {first, std::min(first + step, convolution_.x.out)}};
+        const Piece piece = piece_of(rows, row, group, {first, std::min(first + step, convolution_.x.out)});
         mask_and_sum(piece, channels, sums.db);
         transpose(piece, channels, scratch);
         add_piece(piece, channels, scratch, pairs, sums.dw + group * group_size());
@@ -209,7 +213,7 @@ void WeightGradient::add_products(Range rows, Range channels, float* scratch, co
 void WeightGradient::transpose(const Piece& piece, Range channels, float* transposed) const {
   const Index width = convolution_.lanes.width, stride = round_up(channels.size());
   for (Index ox = piece.positions.first; ox < piece.positions.end; ++ox) {
-    loops_.transpose(channels.size(), width, dy_.data() + dy_at(piece, ox, channels.first), width,
+    loops_.transpose(channels.size(), width, dy_at(piece, ox, channels.first), width,
                      transposed + (ox - piece.positions.first) * width * stride, stride);
   }
 }
@@ -247,39 +251,35 @@ Ahead WeightGradient::next_of(const Piece& piece, Range channels) const {
   const Index width = convolution_.lanes.width, positions = piece.positions.size();
   const ProductShape all{.m = channels.size(), .n = convolution_.x.kernel * convolution_.in, .k = width};
   const Index products = positions * convolution_.y.elements(piece.oy).size();
-  const Piece below{piece.block, piece.oy + 1, piece.group, piece.positions};
-  return {dy_.data() + dy_at(piece, piece.positions.end, channels.first),
+  const Piece below{piece.block, piece.oy + 1, piece.group, piece.positions, nullptr};
+  return {dy_at(piece, piece.positions.end, channels.first),
           fetch_step(loops_, all, products, positions * convolution_.out * width),
           x_at(below, convolution_.y.kernel - 1, piece.positions.first, 0),
           fetch_step(loops_, all, products, positions * convolution_.x.stride * convolution_.in * width)};
 }
 
-void WeightGradient::add_along_lanes(Range rows, const Sums& sums) const {
+void WeightGradient::add_along_lanes(const Rows& rows, const Sums& sums) const {
   const Range channels{products_, convolution_.out};
   if (channels.size() == 0) return;
-  Pairs pairs(convolution_.x.out * kRowsAlongLanes);
-  for (Index first = rows.first; first < rows.end; first += kRowsAlongLanes) {
-    const Range some{first, std::min(first + kRowsAlongLanes, rows.end)};
-    for (Index group = 0; group < convolution_.groups; ++group) {
-      for (Index row = some.first; row < some.end; ++row) {
-        mask_and_sum({row / convolution_.y.out, row % convolution_.y.out, group, {0, convolution_.x.out}}, channels,
-                     sums.db);
-      }
-      add_rows_along_lanes(some, group, pairs, sums.dw + group * group_size() + products_ * group_stride());
+  Pairs pairs(convolution_.x.out * rows.range.size());
+  for (Index group = 0; group < convolution_.groups; ++group) {
+    for (Index row = rows.range.first; row < rows.range.end; ++row) {
+      mask_and_sum(piece_of(rows, row, group, {0, convolution_.x.out}), channels, sums.db);
     }
+    add_rows_along_lanes(rows, group, pairs, sums.dw + group * group_size() + products_ * group_stride());
   }
 }
 
-void WeightGradient::add_rows_along_lanes(Range rows, Index group, Pairs& pairs, float* sum) const {
+void WeightGradient::add_rows_along_lanes(const Rows& rows, Index group, Pairs& pairs, float* sum) const {
   for (Index ky = 0; ky < convolution_.y.kernel; ++ky) {
     for (const Segment& segment : segments_) {
       pairs.clear();
-      for (Index row = rows.first; row < rows.end; ++row) {
-        const Piece piece{row / convolution_.y.out, row % convolution_.y.out, group, segment.positions};
+      for (Index row = rows.range.first; row < rows.range.end; ++row) {
+        const Piece piece = piece_of(rows, row, group, segment.positions);
         const Range elements = convolution_.y.elements(piece.oy);
         if (ky < elements.first || ky >= elements.end) continue;
         for (Index ox = segment.positions.first; ox < segment.positions.end; ++ox) {
-          pairs.add(dy_.data() + dy_at(piece, ox, products_), x_at(piece, ky, ox, segment.elements.first));
+          pairs.add(dy_at(piece, ox, products_), x_at(piece, ky, ox, segment.elements.first));
         }
       }
       const DotShape shape{.m = convolution_.out - products_,
@@ -445,16 +445,18 @@ void CpuBackend::examples_backward_data(const ConvolutionSpec& spec, Index batch
 }
 
 /// As convolution_backward without dx, which masks dy, too. \param y empty where there is nothing to mask
+/// \param dy empty where `fill_row` computes its rows, which only a cache then holds
 void CpuBackend::examples_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
-                                           MutableView dw, MutableView db, Write write) {
+                                           MutableView dw, MutableView db, Write write, const FillRow& fill_row) {
   const Convolution convolution(spec, Lanes(batch));
-  const WeightGradient gradient(convolution, loops_, loops_of(convolution.lanes), x, y, dy);
+  const WeightGradient gradient(convolution, loops_, loops_of(convolution.lanes), x, y);
   const Index size = convolution.weights(), rows = gradient.rows(), parts = parts_of(convolution, rows);
   // Slices divide the work further where there are many threads; they change no result.
   const Index slices =
       std::max((gradient.products() + WeightGradient::kChannelsAtOnce - 1) / WeightGradient::kChannelsAtOnce,
                (settings_.threads + parts - 1) / parts);
-  const Index room = gradient.scratch_size();
+  const Index row_floats = gradient.row_floats();
+  const Index room = gradient.scratch_size() + (dy.empty() ? kRowsAtOnce * row_floats : 0);
   const Index bias_size = static_cast<Index>(db.size()) * Lanes::kVector;
   // Of dw for each part, and one in the order of dw; then of db for each part.
   float* const sums = partials_.floats((parts + 1) * size + parts * bias_size);
@@ -465,12 +467,18 @@ void CpuBackend::examples_backward_weights(const ConvolutionSpec& spec, Index ba
                   [&](Index first, Index length) { std::fill_n(sums + first, length, 0.0F); });
   parallel_ranges(settings_.threads, parts * slices, [&](Index first, Index end, int thread) {
     for (Index task = first; task < end; ++task) {
-      const Index part = task / slices, slice = task % slices;
-      const Range share{rows * part / parts, rows * (part + 1) / parts};
+      const Index part = task / slices, slice = task % slices, last = rows * (part + 1) / parts;
       const Range channels = slice_of(gradient.products(), slices, slice);
       const WeightGradient::Sums sum{sums + part * size, db.empty() ? nullptr : bias_sums + part * bias_size};
-      if (channels.size() > 0) gradient.add_products(share, channels, scratch + thread * room, sum);
-      if (slice == slices - 1) gradient.add_along_lanes(share, sum);
+      for (Index row = rows * part / parts; row < last; row += kRowsAtOnce) {
+        float* const own = scratch + thread * room;
+        float* const computed = own + gradient.scratch_size();
+        const WeightGradient::Rows some{{row, std::min(row + kRowsAtOnce, last)},
+                                        dy.empty() ? computed : dy.data() + row * row_floats};
+        for (Index i = row; dy.empty() && i < some.range.end; ++i) fill_row(i, computed + (i - row) * row_floats);
+        if (channels.size() > 0) gradient.add_products(some, channels, own, sum);
+        if (slice == slices - 1) gradient.add_along_lanes(some, sum);
+      }
     }
   });
   add_up_bias(bias_sums, parts, Lanes::kVector, db, write);

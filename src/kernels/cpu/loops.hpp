@@ -41,8 +41,8 @@ struct PoolLoops {
   /// y[i] = f(the largest of x[taps[t] + i]) of four taps, f a ReLU where `relu`; places[i]: the first of the taps that
   /// have it, or 4 where the ReLU gives 0
   void (*maximum_of_four)(const float* x, const Count* taps, bool relu, Count n, float* y, std::uint8_t* places);
-  /// dx[taps[t] + i] = dy[i] where places[i] = t, else 0, for four taps
-  void (*spread_to_four)(const std::uint8_t* places, const float* dy, const Count* taps, Count n, float* dx);
+  /// dx[taps[t] + i] = dy[i] where places[i] = first + t, else 0, for t < 2
+  void (*spread_to_two)(const std::uint8_t* places, int first, const float* dy, const Count* taps, Count n, float* dx);
   /// y[i] = mean over t of x[taps[t] + i].
   void (*mean)(const float* x, const Count* taps, Count count, Count n, float* y);
   /// y[i] = mean over p < pixels of x[p · stride + i].

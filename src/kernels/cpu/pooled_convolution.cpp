@@ -16,6 +16,40 @@ ConvolutionSpec without_activation(ConvolutionSpec spec) {
   return spec;
 }
 
+/// Spreads the gradient of a pooling's output to where the maxima came from, a row of its input at a time.
+class RowSpreader {
+ public:
+  RowSpreader(const PoolSpec& pool, const Lanes& lanes, const PoolLoops& loops, View places, View dy)
+      : in_(pool.in),
+        pixel_(pool.in.channels * lanes.width),
+        count_(lanes.blocks * pool.in.height),
+        loops_(loops),
+        places_(reinterpret_cast<const std::uint8_t*>(places.data())),
+        dy_(dy) {}
+
+  Index count() const { return count_; }                   ///< rows of the input, of all blocks
+  Index row_floats() const { return in_.width * pixel_; }  ///< of a row of the input
+
+  /// dx [columns][channels][lanes] = the gradient of a row of the input
+  void spread(Index row, float* dx) const {
+    const Count taps[2] = {0, pixel_};
+    // Heights are even: rows of all blocks are pairs, too.
+    const Index from = row / 2 * (in_.width / 2) * pixel_;
+    const int first_tap = row % 2 == 0 ? 0 : 2;
+    for (Index column = 0; column < in_.width / 2; ++column) {
+      const Index at = from + column * pixel_;
+      loops_.spread_to_two(places_ + at, first_tap, dy_.data() + at, taps, pixel_, dx + 2 * column * pixel_);
+    }
+  }
+
+ private:
+  Extent in_;
+  Index pixel_, count_;
+  const PoolLoops& loops_;
+  const std::uint8_t* places_;
+  View dy_;
+};
+
 /// Calls work(taps, block, first) for each window: `first` of its output, in floats of the whole activations.
 template <typename Work>
 void for_each_window(int threads, const PoolSpec& pool, const Lanes& lanes, const Work& work) {
@@ -61,16 +95,22 @@ void CpuBackend::pooled_convolution_forward(const ConvolutionSpec& spec, const P
 void CpuBackend::pooled_convolution_backward(const ConvolutionSpec& spec, const PoolSpec& pool, Index batch, View x,
                                              View w, View places, View dy, MutableView dx, MutableView dw,
                                              MutableView db, Write write) {
+  const ConvolutionSpec plain = without_activation(spec);
   const Lanes lanes = this->lanes(pool.in, batch);
   const View from = in_layout(lanes.innermost(), pool.out(), batch, dy, y_copy_);
-  const Index size = lanes.size(pool.in), pixel = pool.in.channels * lanes.width;
+  const RowSpreader rows(pool, lanes, loops_.pool, places, from);
+  const bool by_examples = method_of(spec, batch, settings_.methods) == ConvolutionMethod::examples &&
+                           lanes.innermost() == Innermost::examples;
+  if (by_examples && dx.empty() && !dw.empty()) {
+    const View values = in_layout(Innermost::examples, spec.in, batch, x, x_copy_);
+    return examples_backward_weights(plain, batch, values, {}, {}, dw, db, write,
+                                     [&rows](Index row, float* to) { rows.spread(row, to); });
+  }
+  const Index size = lanes.size(pool.in);
   const MutableView spread(unpooled_.floats(size), static_cast<std::size_t>(size));
-  const auto* const of = reinterpret_cast<const std::uint8_t*>(places.data());
-  for_each_window(settings_.threads, pool, lanes, [&](const Count* taps, Index block, Index first) {
-    loops_.pool.spread_to_four(of + first, from.data() + first, taps, pixel,
-                               spread.data() + block * lanes.block_size(pool.in));
-  });
-  convolution_backward(without_activation(spec), batch, x, w, {}, spread, dx, dw, db, write);
+  parallel_for(settings_.threads, rows.count(),
+               [&](Index row) { rows.spread(row, spread.data() + row * rows.row_floats()); });
+  convolution_backward(plain, batch, x, w, {}, spread, dx, dw, db, write);
 }
 
 }  // namespace unisono::kernels::cpu

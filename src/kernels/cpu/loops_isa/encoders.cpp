@@ -1,4 +1,5 @@
 // What kernels/encoders.hpp describes, for vectors of any length: whole registers first, then the rest.
+#include "cpu/loops_isa/bytes.hpp"
 #include "cpu/loops_isa/philox.hpp"
 #include "cpu/loops_isa/table.hpp"
 
@@ -119,7 +120,6 @@ void draw(const EightBitBlock& block, std::uint32_t (*words)[kCounters]) {
   }
 }
 
-using Bytes = std::int8_t __attribute__((vector_size(kLanes)));
 using Unsigned = std::uint32_t __attribute__((vector_size(sizeof(Integers))));
 
 void encode_eight_bit(const EightBitBlock& block, float* v, Count n, std::int8_t* codes) {
@@ -137,16 +137,13 @@ void encode_eight_bit(const EightBitBlock& block, float* v, Count n, std::int8_t
     auto code = Integers(Unsigned(__builtin_convertvector(shifted, Integers)) - 128U);
     code = code > most ? most : code < -most ? -most : code;
     store_lanes(v + i, value - __builtin_convertvector(code, Vector) * block.scale, lanes);
-    const Bytes bytes = __builtin_convertvector(code, Bytes);
-    __builtin_memcpy(codes + i, &bytes, static_cast<std::size_t>(lanes));
+    store_bytes(codes + i, code, lanes);
   });
 }
 
 void add_eight_bit(float scale, const std::int8_t* codes, Count n, float* sum) {
   for_registers(n, [&](Count i, Count lanes) {
-    Bytes bytes{};
-    __builtin_memcpy(&bytes, codes + i, static_cast<std::size_t>(lanes));
-    const Vector value = __builtin_convertvector(__builtin_convertvector(bytes, Integers), Vector) * scale;
+    const Vector value = __builtin_convertvector(load_bytes(codes + i, lanes), Vector) * scale;
     store_lanes(sum + i, load_lanes(sum + i, lanes) + value, lanes);
   });
 }

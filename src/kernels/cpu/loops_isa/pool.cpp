@@ -1,5 +1,5 @@
+#include "cpu/loops_isa/bytes.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/vector.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
@@ -51,19 +51,6 @@ void maximum_backward(const float* x, const float* y, const float* dy, const Cou
 
 constexpr std::int32_t kNowhere = 4;  ///< of a place
 
-using Bytes = std::uint8_t __attribute__((vector_size(kLanes)));
-
-inline void put_places(std::uint8_t* to, Integers places, Count count) {
-  const Bytes bytes = __builtin_convertvector(places, Bytes);
-  __builtin_memcpy(to, &bytes, static_cast<std::size_t>(count));
-}
-
-inline Integers get_places(const std::uint8_t* from, Count count) {
-  Bytes bytes{};
-  __builtin_memcpy(&bytes, from, static_cast<std::size_t>(count));
-  return __builtin_convertvector(bytes, Integers);
-}
-
 void maximum_of_four(const float* x, const Count* taps, bool relu, Count n, float* y, std::uint8_t* places) {
   for_each_vector(n, [&](Count i, auto lanes) {
     Vector best = lanes.get(x + taps[0] + i);
@@ -80,16 +67,16 @@ void maximum_of_four(const float* x, const Count* taps, bool relu, Count n, floa
       best = best < 0.0F ? Vector{} : best;  // a NaN stays NaN
     }
     lanes.put(y + i, best);
-    put_places(places + i, place, lanes.count);
+    store_bytes(places + i, place, lanes.count);
   });
 }
 
-void spread_to_four(const std::uint8_t* places, const float* dy, const Count* taps, Count n, float* dx) {
+void spread_to_two(const std::uint8_t* places, int first, const float* dy, const Count* taps, Count n, float* dx) {
   for_each_vector(n, [&](Count i, auto lanes) {
-    const Integers place = get_places(places + i, lanes.count);
+    const Integers place = load_bytes(places + i, lanes.count);
     const Vector gradient = lanes.get(dy + i);
-#pragma GCC unroll 4
-    for (std::int32_t t = 0; t < 4; ++t) lanes.put(dx + taps[t] + i, keep(place == t, gradient));
+#pragma GCC unroll 2
+    for (std::int32_t t = 0; t < 2; ++t) lanes.put(dx + taps[t] + i, keep(place == first + t, gradient));
   });
 }
 
@@ -125,7 +112,7 @@ void mean_over_pixels(const float* x, Count pixels, Count stride, Count n, float
 }  // namespace
 
 void add_pool(Loops& loops) {
-  loops.pool = {maximum, maximum_backward, maximum_of_four, spread_to_four, mean, mean_over_pixels};
+  loops.pool = {maximum, maximum_backward, maximum_of_four, spread_to_two, mean, mean_over_pixels};
 }
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
