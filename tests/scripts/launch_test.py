@@ -173,5 +173,122 @@ class HangingLauncher(ScriptTest):
         self.assertEqual(side_by_side(self.launch_on_it, (said, unknown, of_unisono)), [4, 5, 2])
 
 
+# What a training leaves behind, for a program in its place: a checkpoint of a step, and its word how it ends.
+CHECKPOINT = "mkdir -p run/checkpoints; touch run/checkpoints/step-$(printf %09d $1).h5"
+ENDS = "echo $1 > $UNISONO_EXIT_CODE_FILE; exit $1"
+TRAINING = f"""
+checkpoint() {{ {CHECKPOINT}; }}
+ends_with() {{ {ENDS}; }}
+resumes() {{ [[ " $* " == *" --resume "* ]]; }}
+"""
+
+
+class Restarts(ScriptTest):
+    def launch(self, body, *options, ranks=1, restarts=5, **environment):
+        """A launch of a program that does `body` in place of a training."""
+        self.fake("trainer", TRAINING + body)
+        words = ("-n", str(ranks), "--restarts", str(restarts), *options, "trainer", "train", "c", "--output", "run")
+        environment["OMPI_MCA_odls_base_sigkill_timeout"] = "0"
+        return self.run_script("scripts/launch", *words, **environment)
+
+    def test_a_killed_rank_begins_again_from_the_newest_checkpoint(self):
+        result = self.launch("resumes $* && ends_with 0; checkpoint 7; kill -KILL $$")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual([" ".join(call.split()[1:]) for call in self.calls("trainer")],
+                         ["train c --output run", "train c --output run --resume"])
+        self.assertIn("launch: restart 1 of 5, from step 7, on 1 rank\n", result.stderr)
+
+    def test_without_a_checkpoint_it_begins_anew(self):
+        result = self.launch('[[ " $* " == *" --overwrite "* ]] && ends_with 0; kill -KILL $$')
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("launch: restart 1 of 5, from step 0, on 1 rank\n", result.stderr)
+
+    def test_lost_messages_and_unasked_interruptions_are_restarted(self):
+        for code in (5, 75):
+            result = self.launch(f"resumes $* && ends_with 0; checkpoint {code}; ends_with {code}")
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn(f"launch: restart 1 of 5, from step {code}, on 1 rank\n", result.stderr)
+
+    def test_what_would_come_again_is_not_restarted(self):
+        for code in (1, 2, 3, 4, 6):
+            result = self.launch(f"checkpoint {code}; ends_with {code}")
+            self.assertEqual((result.returncode, result.stderr), (code, ""))
+        self.assertEqual(len(self.calls("trainer")), 5)
+
+    def test_three_starts_without_a_checkpoint_are_enough(self):
+        result = self.launch("checkpoint 7; kill -KILL $$")
+        self.assertEqual(result.returncode, 5)
+        self.assertEqual(len(self.calls("trainer")), 4)  # the first one reaches step 7
+        self.assertIn("three starts in a row have not reached a checkpoint after step 7", result.stderr)
+
+    def test_the_number_of_restarts_is_kept(self):
+        result = self.launch("checkpoint $(ls run/checkpoints 2>/dev/null | wc -l | sed 's/$/1/'); kill -KILL $$",
+                             restarts=2)
+        self.assertEqual(result.returncode, 5)
+        self.assertEqual(len(self.calls("trainer")), 3)
+        self.assertIn("launch: not started again after 2 restarts; it goes on with --resume", result.stderr)
+
+    def test_a_host_that_does_not_answer_is_left_out_and_comes_back(self):
+        for option in ("--hostfile hosts", "--host localhost:1,ghost:1"):
+            (self.folder / "hosts").write_text("localhost slots=1\nghost slots=1 # away\n")
+            agent = self.fake("agent", "exit 255")
+            result = self.launch("ends_with 0", "-o", option, ranks=2, OMPI_MCA_plm_rsh_agent=str(agent))
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn("launch: no answer from ghost\n", result.stderr)
+            self.assertIn("launch: restart 1 of 5, from step 0, on 1 rank of localhost\n", result.stderr)
+
+    def test_a_host_that_answers_again_comes_back(self):
+        (self.folder / "hosts").write_text("localhost slots=1\nghost slots=1\n")
+        agent = self.fake("agent", "[[ $2 == true && -e run/checkpoints ]] || exit 255")
+        result = self.launch("checkpoint 3; kill -KILL $$", "-o", "--hostfile hosts", ranks=2, restarts=2,
+                             OMPI_MCA_plm_rsh_agent=str(agent))
+        self.assertIn("launch: restart 1 of 2, from step 0, on 1 rank of localhost\n", result.stderr)
+        self.assertIn("launch: restart 2 of 2, from step 3, on 2 ranks of localhost ghost\n", result.stderr)
+
+    def test_a_host_that_fails_twice_stays_out_and_no_host_is_an_end(self):
+        (self.folder / "hosts").write_text("ghost slots=1\n")
+        agent = self.fake("agent", "exit 255")
+        result = self.launch("true", "-o", "--hostfile hosts", OMPI_MCA_plm_rsh_agent=str(agent))
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("launch: no host is left", result.stderr)
+        (self.folder / "hosts").write_text("localhost slots=1\nghost slots=1\n")
+        body = "checkpoint $RANDOM; [[ $(ls run/checkpoints | wc -l) -lt 4 ]] || ends_with 0; kill -KILL $$"
+        result = self.launch(body, "-o", "--hostfile hosts", OMPI_MCA_plm_rsh_agent=str(agent))
+        self.assertEqual(result.stderr.count("no answer from ghost (for the second time; it stays out)\n"), 1, result)
+        self.assertEqual(result.stderr.count("no answer from ghost"), 2)
+
+    def test_without_restarts_the_hosts_that_do_not_answer_are_named(self):
+        agent = self.fake("agent", "exit 255")
+        self.fake("mpirun", 'while [[ $1 != -n ]]; do shift; done; shift 2\n'
+                            'OMPI_COMM_WORLD_RANK=0 "$@" & sleep 0.6; exit 9')
+        result = self.run_script("scripts/launch", "-n", "1", "-o", "--host ghost", "sleep", "0.5",
+                                 OMPI_MCA_plm_rsh_agent=str(agent))
+        self.assertEqual(result.returncode, 5, result)
+        self.assertIn("launch: no answer from ghost. A training goes on", result.stderr)
+
+    def test_a_signal_of_the_user_ends_it(self):
+        self.fake("trainer", TRAINING + RANK.replace("exit 75", "ends_with 75"))
+        words = ["-n", "2", "--restarts", "5", "trainer", "train", "--output", "run"]
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        with subprocess.Popen([LAUNCH, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              cwd=self.folder, env={**os.environ, "PATH": path}) as job:
+            for _ in range(2):
+                self.assertEqual(job.stdout.readline(), "ready\n")
+            job.send_signal(signal.SIGINT)
+            self.assertEqual(job.wait(timeout=30), 75)
+            self.assertNotIn("restart 1", job.stderr.read())
+        self.assertEqual(len(self.calls("trainer")), 2)
+
+    def test_what_cannot_be_restarted_is_refused(self):
+        for words in (("train", "c"), ("predict", "c", "--output", "o")):
+            result = self.run_script("scripts/launch", "-n", "1", "--restarts", "1", "true", *words)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("launch: --restarts needs a training with --output", result.stderr)
+        for words in (("--restarts", "x", "true"), ("--restarts",), ("--restart", "1", "true")):
+            result = self.run_script("scripts/launch", "-n", "1", *words)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("scripts/launch -n RANKS", result.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()
