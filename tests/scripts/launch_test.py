@@ -203,6 +203,17 @@ class Restarts(ScriptTest):
         self.assertEqual(result.returncode, 0, result)
         self.assertIn("launch: restart 1 of 5, from step 0, on 1 rank\n", result.stderr)
 
+    def test_a_folder_that_was_there_is_not_replaced(self):
+        (self.folder / "run").mkdir()
+        result = self.launch("[[ -e once ]] && ends_with 2; touch once; kill -KILL $$")
+        self.assertEqual(result.returncode, 2, result)
+        self.assertEqual([call.split()[1:] for call in self.calls("trainer")], [["train", "c", "--output", "run"]] * 2)
+
+    def test_a_checkpoint_on_a_local_disk_is_taken(self):
+        body = "mkdir -p run/checkpoints; touch run/checkpoints/local.txt; kill -KILL $$"
+        result = self.launch("resumes $* && ends_with 0; " + body)
+        self.assertEqual(result.returncode, 0, result)
+
     def test_lost_messages_and_unasked_interruptions_are_restarted(self):
         for code in (5, 75):
             result = self.launch(f"resumes $* && ends_with 0; checkpoint {code}; ends_with {code}")

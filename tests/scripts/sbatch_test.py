@@ -59,6 +59,11 @@ class Sbatch(ScriptTest):
         self.train()
         self.assertEqual(self.options(), ["--resume", "--set", "train.epochs=3"])
 
+    def test_a_run_whose_checkpoints_are_on_a_local_disk_is_resumed(self):
+        self.write("runs/x/checkpoints/local.txt")
+        self.train(SLURM_RESTART_COUNT="1")
+        self.assertEqual(self.options(), ["--resume", "--set", "train.epochs=3"])
+
     def test_a_requeued_job_without_a_checkpoint_begins_anew(self):
         self.write("runs/x/config.toml")
         self.train(SLURM_RESTART_COUNT="1")
