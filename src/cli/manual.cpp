@@ -82,7 +82,8 @@ std::string man_page(const Table& table) {
   std::string page = fmt::format(
       ".TH UNISONO 1 \"\" \"unisono {}\" \"User commands\"\n.SH NAME\nunisono \\- {}\n.SH SYNOPSIS\n"
       "\\fBunisono\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n.br\n"
-      "\\fBunisono\\-launch\\fR \\fB\\-n\\fR \\fIRANKS\\fR \\fBunisono\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n"
+      "\\fBunisono\\-launch\\fR \\fB\\-n\\fR \\fIRANKS\\fR [\\fB\\-\\-restarts\\fR \\fIN\\fR] "
+      "\\fBunisono\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n"
       ".SH DESCRIPTION\nA config file says which model is trained on which data and how the ranks work together. "
       "\\fBunisono\\-launch\\fR, \\fBmpirun\\fR or \\fBsrun\\fR start the ranks.\n.SH COMMANDS\n",
       UNISONO_VERSION, roff(table.front().meaning));
