@@ -104,6 +104,72 @@ class Sbatch(ScriptTest):
         self.train(75, step=1_000_000_000)  # one digit more than the others
         self.assertEqual(self.requeues(), 3)
 
+    def on_nodes(self, srun, states="node1 idle\nnode2 idle\nnode3 idle", **environment):
+        """A job of five ranks on three nodes, whose states Slurm tells."""
+        (self.folder / "states").write_text(states + "\n")
+        self.fake("srun", srun)
+        self.fake("sinfo", "cat states")
+        self.fake("scancel", "touch cancelled")
+        self.fake("scontrol", '[[ $1 != show ]] || printf "node%d\\n" 1 2 3')
+        environment = {"SLURM_TASKS_PER_NODE": "2(x2),1", "UNISONO_POLL_SECONDS": "0.1", **environment}
+        return self.run_script(SCRIPT, "c.toml", "runs/x", SLURM_JOB_ID="7", SLURM_JOB_NODELIST="node[1-3]",
+                               UNISONO="unisono", **environment)
+
+    CHECKPOINT = "mkdir -p runs/x/checkpoints; touch runs/x/checkpoints/step-000000007.h5; "
+    RESUMES = '[[ " $* " == *" --resume "* ]] && exit 0; '
+
+    def test_a_killed_rank_begins_again_from_the_newest_checkpoint(self):
+        for code in (5, 137):
+            result = self.on_nodes(self.RESUMES + self.CHECKPOINT + f"exit {code}")
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn("train.sbatch: restart 1, from step 7, on node1 node2 node3\n", result.stdout)
+            (self.folder / "runs/x/checkpoints/step-000000007.h5").unlink()
+        self.assertEqual(set(self.calls("scontrol")), {"scontrol show hostnames node[1-3]"})
+        self.assertNotIn("--nodelist", self.calls("srun")[1])
+
+    def test_a_lost_node_is_left_out(self):
+        lose = "printf 'node1 mixed\\nnode2 down*\\nnode3 mixed\\n' > states; "
+        result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + "exit 1")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("train.sbatch: Slurm has given up node2\n", result.stderr)
+        self.assertIn("--nodes=2 --ntasks=3 --nodelist=node1,node3 unisono train", self.calls("srun")[1])
+
+    def test_a_step_that_waits_for_a_lost_node_is_ended(self):
+        lose = "printf 'node1 mixed\\nnode2 mixed\\nnode3 down\\n' > states; "
+        wait = "while [[ ! -e cancelled ]]; do sleep 0.1; done; exit 137"
+        result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + wait)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual(self.calls("scancel"), ["scancel 7.0"])
+        self.assertIn("--nodes=2 --ntasks=4 --nodelist=node1,node2 unisono train", self.calls("srun")[1])
+
+    def test_what_would_come_again_is_not_restarted(self):
+        for code in (1, 2, 3, 4, 6):
+            result = self.on_nodes(f"exit {code}")
+            self.assertEqual((result.returncode, result.stderr), (code, ""))
+        self.assertEqual(len(self.calls("srun")), 5)
+
+    def test_three_starts_without_a_checkpoint_are_enough(self):
+        result = self.on_nodes(self.CHECKPOINT + "exit 137")
+        self.assertEqual(result.returncode, 137)
+        self.assertEqual(len(self.calls("srun")), 4)  # the first one reaches step 7
+        self.assertIn("three starts in a row have not reached a checkpoint after step 7", result.stderr)
+
+    def test_the_number_of_restarts_is_kept(self):
+        result = self.on_nodes("exit 5", UNISONO_RESTARTS="1")
+        self.assertEqual((result.returncode, len(self.calls("srun"))), (5, 2))
+        self.assertIn("not started again after 1 restarts", result.stderr)
+
+    def test_a_folder_that_was_there_is_not_replaced(self):
+        self.write("runs/x/config.toml")
+        self.on_nodes("exit 5", UNISONO_RESTARTS="1")
+        self.assertTrue(all("--overwrite" not in call for call in self.calls("srun")), self.calls("srun"))
+
+    def test_without_a_checkpoint_its_own_folder_is(self):
+        self.on_nodes("mkdir -p runs/x; exit 5", UNISONO_RESTARTS="1")
+        first, second = self.calls("srun")
+        self.assertNotIn("--overwrite", first)
+        self.assertIn(" --overwrite", second)
+
     def test_steps_of_the_job_have_its_cores_for_each_rank(self):
         self.fake("srun", "echo cores=$SRUN_CPUS_PER_TASK")
         result = self.run_script(SCRIPT, "c.toml", "runs/x", SLURM_CPUS_PER_TASK="4", UNISONO="unisono")
