@@ -98,6 +98,12 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
                  .unit = "steps",
                  .range = at_least(0)},
                 every_steps);
+  visitor.field({.name = "hours_between_failures",
+                 .meaning = "mean time between two failures that end a run on these nodes: additional checkpoints are "
+                            "written as often as loses the least time, from what each costs; 0: none",
+                 .unit = "hours",
+                 .range = at_least(0)},
+                hours_between_failures);
   visitor.field({.name = "keep", .meaning = "number of latest checkpoints that are kept", .range = at_least(1)}, keep);
   visitor.field(
       {.name = "keep_best", .meaning = "also keep the checkpoint with the best evaluation, as checkpoints/best.h5"},

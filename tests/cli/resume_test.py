@@ -58,6 +58,28 @@ class Resuming(BinaryTest):
                 self.assert_same_bits(whole, stopped)
                 self.check_figures(whole, stopped)
 
+    def test_a_checkpoint_between_two_reports_has_the_losses_since(self):
+        """Written when it is due by the clock, and found by a run whose ranks were killed."""
+        settings = ("--set", "train.report_every_steps=7", "--set", "checkpoint.every_epochs=0")
+        for ranks, strategy in ((0, ALLREDUCE), (2, KEEP)):
+            with self.subTest(ranks=ranks, strategy=strategy):
+                whole, killed = f"by the clock {ranks}", f"killed {ranks}"
+                slowly = ("--set", "checkpoint.hours_between_failures=24", "--set", "fault.emulated_seconds=0.01")
+                words = ("train", "config.toml", "--output", killed, *ENDLESS, *settings, *strategy, *slowly)
+                with self.started(*words, ranks=ranks, environment=AT_ONCE) as process:
+                    deadline = time.monotonic() + 60
+                    while not self.checkpoints(killed) and time.monotonic() < deadline:
+                        time.sleep(0.01)
+                    for rank in ranks_of(process):
+                        os.kill(rank, signal.SIGKILL)
+                    process.communicate(timeout=60)
+                longer = ("--set", "train.epochs=40", *settings, *strategy)
+                result = self.train(killed, "--resume", *longer, ranks=ranks)
+                self.assertIn("resumed at step", result.out)
+                self.train(whole, *longer, ranks=ranks)
+                self.assert_same_bits(whole, killed)
+                self.check_figures(whole, killed)
+
     def check_figures(self, whole, stopped):
         first, second = self.summary(whole), self.summary(stopped)
         self.assertEqual(second["status"], "complete")

@@ -117,6 +117,7 @@ struct TrainSettings {
 struct CheckpointSettings {
   std::int64_t every_epochs = 1;
   std::int64_t every_steps = 0;
+  double hours_between_failures = 0;
   std::int64_t keep = 2;
   bool keep_best = true;
   std::string local = {};

@@ -92,20 +92,28 @@ StopSignals::~StopSignals() {
 int StopSignals::received() const { return received_signal; }
 
 StopAgreement::StopAgreement(comm::Communicator& group, std::function<StopWish()> wish, std::int64_t first_step,
-                             const Clock& clock)
-    : group_(group), wish_(std::move(wish)), last_step_(first_step), next_step_(first_step + 1), since_last_(clock) {}
+                             const Clock& clock, std::function<bool()> checkpoint_is_due)
+    : group_(group),
+      wish_(std::move(wish)),
+      checkpoint_is_due_(std::move(checkpoint_is_due)),
+      last_step_(first_step),
+      next_step_(first_step + 1),
+      since_last_(clock) {}
 
 StopWish StopAgreement::agreed(std::int64_t step) {
+  wants_checkpoint_ = false;
   if (step < next_step_) return StopWish::none;
   const std::int64_t since = std::max<std::int64_t>(1, step - last_step_);
   const double step_seconds = since_last_.restart() / static_cast<double>(since);
-  std::array<std::int64_t, 2> largest = {static_cast<std::int64_t>(wish_()),
-                                         static_cast<std::int64_t>(step_seconds * 1e9)};
+  std::array<std::int64_t, 3> largest = {static_cast<std::int64_t>(wish_()),
+                                         static_cast<std::int64_t>(step_seconds * 1e9),
+                                         checkpoint_is_due_ && checkpoint_is_due_() ? 1 : 0};
   group_.allreduce_max(std::span<std::int64_t>(largest));
   const double steps = kSecondsBetween / (static_cast<double>(largest[1]) * 1e-9 + 1e-9);
   last_step_ = step;
   // At most twice as many as have been measured: a few fast steps say little about those that follow.
   next_step_ = step + std::clamp(static_cast<std::int64_t>(steps), std::int64_t{1}, std::min(kMostSteps, 2 * since));
+  wants_checkpoint_ = largest[2] != 0;
   return static_cast<StopWish>(largest[0]);
 }
 

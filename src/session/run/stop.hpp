@@ -26,22 +26,28 @@ class StopSignals {
 enum class StopWish : std::int64_t { none, asked, signal };
 
 /// Lets the ranks agree on stopping: they compare their wishes at steps that all know in advance, about 50 ms apart (at
-/// first less), so that not every step pays for it. Cost: one allreduce of 16 bytes each time.
+/// first less), so that not every step pays for it. At the same steps they agree whether one of them wants a
+/// checkpoint. Cost: one allreduce of 24 bytes each time.
 class StopAgreement {
  public:
   /// \param wish returns this rank's wish
+  /// \param checkpoint_is_due whether this rank wants a checkpoint; empty: never
   StopAgreement(comm::Communicator& group, std::function<StopWish()> wish, std::int64_t first_step,
-                const Clock& clock = steady_clock());
+                const Clock& clock = steady_clock(), std::function<bool()> checkpoint_is_due = {});
 
   /// Called after each step; collective, but usually without a message. \return the largest wish of any rank, or none
   /// between comparisons; the same on every rank
   StopWish agreed(std::int64_t step);
+  /// Whether a rank wanted a checkpoint when `agreed` was last called; the same on every rank.
+  bool wants_checkpoint() const { return wants_checkpoint_; }
   /// The step of the next comparison; the same on every rank.
   std::int64_t next_step() const { return next_step_; }
 
  private:
   comm::Communicator& group_;
   std::function<StopWish()> wish_;
+  std::function<bool()> checkpoint_is_due_;
+  bool wants_checkpoint_ = false;
   std::int64_t last_step_, next_step_;
   Stopwatch since_last_;
 };

@@ -59,7 +59,9 @@ kernels::LossSums sum_of(const std::vector<kernels::LossSums>& by_rank) {
 TrainingObserver::TrainingObserver(ObserverContext context)
     : context_(std::move(context)),
       header_(context_.header),
-      agreement_(context_.parts.grid.all(), context_.wish, header_.step, context_.clock),
+      pace_(context_.plan.config.checkpoint.hours_between_failures * 3600, context_.clock),
+      agreement_(context_.parts.grid.all(), context_.wish, header_.step, context_.clock,
+                 [this] { return pace_.is_due() && !context_.kept.is_busy(); }),
       divergence_(context_.plan.config.train.divergence, context_.steps_per_epoch, header_.divergence),
       selection_(context_.criteria, context_.plan.config.train.early_stopping, header_),
       first_step_(header_.step),
@@ -95,7 +97,13 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   interrupted_ = header_.evaluation_due || (stop_wish_ != StopWish::none && header_.step < total_steps() && !ends);
   // A checkpoint of a diverging model would displace a good one.
   const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
-  if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
+  if (!interrupted_ && is_worth_it) {
+    if (due_.checkpoint) {
+      write_checkpoint();
+    } else if (agreement_.wants_checkpoint() && !ends) {
+      write_between_reports();
+    }
+  }
   due_ = {};
   return !interrupted_ && !stopped_early_ && !has_diverged();
 }
@@ -375,10 +383,23 @@ void TrainingObserver::write_checkpoint() {
   if (training.optimizer) header_.optimizer_steps = training.optimizer->steps();
   if (training.method) header_.method = training.method->scalars();
   header_.strategy = context_.parts.strategy->scalars();
+  pace_.note(context_.training.seconds.checkpoint);
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
   written_step_ = header_.step;
   written_threshold_ = header_.threshold;
+}
+
+/// A checkpoint at a step that nothing else is due at; the losses since the last report go with it.
+void TrainingObserver::write_between_reports() {
+  if (header_.reported_step != header_.step) keep_unreported();
+  if (!has_diverged()) write_checkpoint();
+  header_.unreported.clear();
+  if (std::exchange(said_pace_, said_pace_ || pace_.cost() > 0) || !said_pace_ || context_.records == nullptr) return;
+  context_.records->progress.line(
+      fmt::format("a checkpoint about every {} from here on: each costs {}, and a failure is expected every {:g} hours",
+                  duration_text(pace_.interval()), duration_text(pace_.cost()),
+                  context_.plan.config.checkpoint.hours_between_failures));
 }
 
 void TrainingObserver::advance_checkpoint() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "run/checkpoint_pace.hpp"
 #include "run/kept_models.hpp"
 #include "run/run_outputs.hpp"
 #include "run/stop.hpp"
@@ -151,6 +152,7 @@ class TrainingObserver final : public strategies::Observer {
   void evaluate_and_judge();
   void judge();
   void write_checkpoint();
+  void write_between_reports();
   void advance_checkpoint();
   void finish_checkpoint();
   void say_metrics();
@@ -165,6 +167,7 @@ class TrainingObserver final : public strategies::Observer {
 
   ObserverContext context_;
   CheckpointHeader& header_;
+  CheckpointPace pace_;
   StopAgreement agreement_;
   Divergence divergence_;
   Selection selection_;
@@ -172,6 +175,7 @@ class TrainingObserver final : public strategies::Observer {
   Due due_;
   bool interrupted_ = false, stopped_early_ = false;
   bool said_crowded_ = false;    ///< that threads lack cores
+  bool said_pace_ = false;       ///< how often checkpoints are written
   bool said_undefined_ = false;  ///< that a metric which decides is undefined
   StopWish stop_wish_ = StopWish::none;
   std::string diverged_;
