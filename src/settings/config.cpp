@@ -102,7 +102,7 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
                  .meaning = "mean time between two failures that end a run on these nodes: additional checkpoints are "
                             "written as often as loses the least time, from what each costs; 0: none",
                  .unit = "hours",
-                 .range = at_least(0)},
+                 .range = at_least(0).at_most(1e7)},
                 hours_between_failures);
   visitor.field({.name = "keep", .meaning = "number of latest checkpoints that are kept", .range = at_least(1)}, keep);
   visitor.field(

@@ -184,10 +184,11 @@ resumes() {{ [[ " $* " == *" --resume "* ]]; }}
 
 
 class Restarts(ScriptTest):
-    def launch(self, body, *options, ranks=1, restarts=5, **environment):
+    def launch(self, body, *options, ranks=1, restarts=5, output="run", after=(), **environment):
         """A launch of a program that does `body` in place of a training."""
         self.fake("trainer", TRAINING + body)
-        words = ("-n", str(ranks), "--restarts", str(restarts), *options, "trainer", "train", "c", "--output", "run")
+        words = ("-n", str(ranks), "--restarts", str(restarts), *options)
+        words += ("trainer", "train", "c", "--output", output, *after)
         environment["OMPI_MCA_odls_base_sigkill_timeout"] = "0"
         return self.run_script("scripts/launch", *words, **environment)
 
@@ -208,6 +209,73 @@ class Restarts(ScriptTest):
         result = self.launch("[[ -e once ]] && ends_with 2; touch once; kill -KILL $$")
         self.assertEqual(result.returncode, 2, result)
         self.assertEqual([call.split()[1:] for call in self.calls("trainer")], [["train", "c", "--output", "run"]] * 2)
+
+    def test_a_run_that_was_there_is_not_gone_on_with_unasked(self):
+        old = self.folder / "run/checkpoints/step-000000900.h5"
+        for asked, taken in (((), ()), (("--overwrite",), ("--overwrite",)), (("--resume",), ("--resume",))):
+            old.parent.mkdir(parents=True, exist_ok=True)
+            old.touch()
+            self.calls_file.write_text("")
+            result = self.launch("[[ -e once ]] && ends_with 2; touch once; kill -KILL $$", after=asked)
+            self.assertEqual(result.returncode, 2, result)
+            words = ["train", "c", "--output", "run"]
+            self.assertEqual([call.split()[1:] for call in self.calls("trainer")], [[*words, *asked], [*words, *taken]])
+            (self.folder / "once").unlink()
+
+    def test_what_replaced_a_run_is_gone_on_with(self):
+        (self.folder / "run/checkpoints").mkdir(parents=True)
+        (self.folder / "run/checkpoints/step-000000900.h5").touch()
+        body = "resumes $* && ends_with 0; rm run/checkpoints/*; checkpoint 7; kill -KILL $$"
+        result = self.launch(body, after=("--overwrite",))
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("launch: restart 1 of 5, from step 7, on 1 rank\n", result.stderr)
+
+    def test_folders_may_have_any_name(self):
+        for name in ("run [1]*", "what?"):
+            body = f"run='{name}'; " + "resumes $* && ends_with 0; mkdir -p \"$run/checkpoints\"; " \
+                "touch \"$run/checkpoints/step-000000007.h5\"; kill -KILL $$"
+            result = self.launch(body, output=name)
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn("from step 7,", result.stderr)
+
+    def test_a_bad_command_line_of_the_training_is_not_repeated(self):
+        result = self.launch("exit 2")
+        self.assertEqual((result.returncode, len(self.calls("trainer"))), (2, 1))
+
+    def test_ranks_whose_mpirun_was_killed_are_ended(self):
+        body = ("resumes $* && ends_with 0; checkpoint 7; echo $$ > rank; kill -KILL $PPID; sleep 30; touch outlived")
+        result = self.launch(body)
+        self.assertEqual(result.returncode, 0, result)
+        stat = Path(f"/proc/{int((self.folder / 'rank').read_text())}/stat")
+        self.assertTrue(not stat.exists() or stat.read_text().split(")")[-1].split()[0] == "Z")
+
+    def test_hostfiles_of_all_kinds_are_read(self):
+        for text in ("localhost slots=2", "\n# mine\nlocalhost slots=02 max_slots=4\r\n", "localhost\nlocalhost\n"):
+            (self.folder / "hosts").write_text(text)
+            body = "resumes $* && ends_with 0; checkpoint 7; kill -KILL $$"
+            result = self.launch(body, "-o", "--hostfile hosts", ranks=2)
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn("from step 7, on 2 ranks of localhost\n", result.stderr)
+            (self.folder / "run/checkpoints/step-000000007.h5").unlink()
+            (self.folder / "run/checkpoints").rmdir()
+            (self.folder / "run").rmdir()
+
+    def test_hosts_that_cannot_be_taken_are_refused(self):
+        (self.folder / "hosts").write_text("# none\n")
+        (self.folder / "more").write_text("localhost\n")
+        for option, expected in (("--hostfile hosts", "the hostfile names no host"),
+                                 ("--hostfile more --host localhost", "not from both"),
+                                 ("--hostfile nowhere", "cannot be read")):
+            result = self.launch("true", "-o", option)
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn(expected, result.stderr)
+
+    def test_options_for_mpirun_are_handed_on_with_all_their_characters(self):
+        value = "a 'b' \"c\" $d \\e"
+        quoted = "".join(f"\\{letter}" for letter in f"WORD={value}")
+        body = '[[ $WORD == "$EXPECTED" ]] && ends_with 0; ends_with 4'
+        result = self.launch(body, "-o", f"-x {quoted}", EXPECTED=value)
+        self.assertEqual(result.returncode, 0, result)
 
     def test_a_checkpoint_on_a_local_disk_is_taken(self):
         body = "mkdir -p run/checkpoints; touch run/checkpoints/local.txt; kill -KILL $$"

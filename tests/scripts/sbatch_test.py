@@ -139,8 +139,34 @@ class Sbatch(ScriptTest):
         wait = "while [[ ! -e cancelled ]]; do sleep 0.1; done; exit 137"
         result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + wait)
         self.assertEqual(result.returncode, 0, result)
-        self.assertEqual(self.calls("scancel"), ["scancel 7.0"])
+        self.assertEqual(self.calls("scancel"), ["scancel --signal=KILL 7.0"])
         self.assertIn("--nodes=2 --ntasks=4 --nodelist=node1,node2 unisono train", self.calls("srun")[1])
+
+    def test_a_node_that_comes_back_ends_nothing(self):
+        back = "printf 'node1 mixed\\nnode2 mixed\\nnode3 failing\\n' > states; sleep 0.5; "
+        lose = "printf 'node1 mixed\\nnode2 down*\\nnode3 mixed\\n' > states; "
+        body = '[[ " $* " == *" --resume "* ]] && { ' + back + "exit 0; }; " + self.CHECKPOINT + lose + "exit 1"
+        result = self.on_nodes(body)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual(self.calls("scancel"), [])
+
+    def test_folders_may_have_any_name(self):
+        self.write("run [1]*/checkpoints/step-000000010.h5")
+        self.fake("srun")
+        self.run_script(SCRIPT, "c.toml", "run [1]*", SLURM_JOB_ID="7", UNISONO="unisono", SLURM_RESTART_COUNT="1")
+        self.assertIn("--output run [1]* --resume", self.calls("srun")[0])
+
+    def test_how_the_folder_is_taken_is_not_the_users_affair(self):
+        for word in ("--resume", "--overwrite"):
+            self.fake("srun")
+            result = self.run_script(SCRIPT, "c.toml", "runs/x", word, UNISONO="unisono")
+            self.assertEqual((result.returncode, self.calls("srun")), (2, []))
+            self.assertIn("to begin anew, name another folder, or remove this one", result.stderr)
+
+    def test_the_number_of_restarts_must_be_one(self):
+        result = self.on_nodes("exit 5", UNISONO_RESTARTS="many")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(len(self.calls("srun")), 0)
 
     def test_what_would_come_again_is_not_restarted(self):
         for code in (1, 2, 3, 4, 6):

@@ -129,6 +129,10 @@ std::string text_of(const nlohmann::ordered_json& report, const settings::Config
   if (parts.grid.shape().stages > 1)
     text += fmt::format("\n  pipeline    {}", to_text(figures_of(config, parts, timing)));
   if (timing.device) text += fmt::format("\n  {}", summary_text(*timing.device));
+  if (config.ranks_of_replica() == 1) {
+    const std::string advice = session::advice_on_hosts(timing.parts, timing.hosts);
+    if (!advice.empty()) text += "\n  hosts       " + advice;
+  }
   return text;
 }
 
@@ -340,6 +344,7 @@ BenchTiming BenchTrial::run(std::int64_t steps) {
           .median_step_seconds = slowest[1],
           .steps_at_once = !clock.gradient_is_whole(),
           .parts = comm::mean_seconds(world_, training_.seconds, parts_.trains()),
+          .hosts = session::hosts_of(world_),
           .counters = comm::combine(world_, training_.counters, Shown::in_summary),
           .device = device_steps(before, work_of(*parts_.backend), steps)};
 }

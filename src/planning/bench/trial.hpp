@@ -14,6 +14,7 @@
 #include "unisono/nn/layer.hpp"
 #include "unisono/parallel/fault.hpp"
 #include "unisono/session/abilities.hpp"
+#include "unisono/session/hosts.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/synthetic_source.hpp"
 #include "unisono/session/training_parts.hpp"
@@ -41,10 +42,11 @@ std::string engine_table(const DeviceSteps& work);
 /// How long training steps took.
 struct BenchTiming {
   std::int64_t steps = 0;
-  double seconds = 0;                 ///< of the slowest rank
-  double median_step_seconds = 0;     ///< of the slowest rank
-  bool steps_at_once = false;         ///< whether backward passes made steps of weights (nn::Pass::step)
-  Seconds parts;                      ///< means over ranks
+  double seconds = 0;              ///< of the slowest rank
+  double median_step_seconds = 0;  ///< of the slowest rank
+  bool steps_at_once = false;      ///< whether backward passes made steps of weights (nn::Pass::step)
+  Seconds parts;                   ///< means over ranks
+  session::Hosts hosts;
   CounterSet counters;                ///< of all ranks
   std::optional<DeviceSteps> device;  ///< what this rank's GPU did; nothing on the CPU
 };

@@ -93,6 +93,7 @@ void gather_measurements(const EndedRun& run, Summary& summary) {
   summary.counters = comm::combine(all, run.training.counters, Shown::in_summary);
   summary.seconds = comm::mean_seconds(all, seconds, run.parts.trains());
   summary.peak_memory_bytes = all.max(peak_memory_bytes());
+  summary.hosts = hosts_of(all);
   if (!run.training.optimizer || run.parts.held.state == run.parts.held.parameters) return;  // each has all of it
   std::int64_t shard = 0;
   for (const optim::OptimizerState& own : run.training.optimizer->state()) {

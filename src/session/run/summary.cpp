@@ -123,6 +123,15 @@ std::string advice_line(const Seconds& seconds, bool resident, const settings::C
   return largest < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", advice);
 }
 
+/// Whether one of several hosts would have been faster. Not where ranks hold parts of a model, for which one host may
+/// have no room, or the parameters of others, nor in very short runs.
+std::string hosts_line(const Summary& summary, const settings::Config& config) {
+  const bool shares_examples = config.ranks_of_replica() == 1 && summary.workers == summary.ranks;
+  if (!shares_examples || config.strategy.replayed_workers > 0 || summary.seconds.sum() < 5) return "";
+  const std::string advice = advice_on_hosts(summary.seconds, summary.hosts);
+  return advice.empty() ? "" : fmt::format("  hosts       {}\n", advice);
+}
+
 /// What the strategy and others count, and the units of these figures.
 void add_counters(const Summary& summary, const settings::Config& config, nlohmann::ordered_json& json) {
   const int threads = summary.threads * summary.workers * config.ranks_of_replica();
@@ -249,6 +258,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const settings::Config& c
       {"status", name_of(summary.ending)},
       {"strategy", config.strategy.kind},
       {"ranks", summary.ranks},
+      {"hosts", summary.hosts.count},
       {"threads", summary.threads},
       {"batch_size", config.train.batch_size},
       {"batch_size_per_rank", static_cast<double>(config.train.batch_size) / summary.workers},
@@ -366,7 +376,7 @@ std::string to_text(const Summary& summary, const settings::Config& config) {
          threshold_text(summary, config) + (summary.minimisation ? to_text(*summary.minimisation) : "") +
          workers_text(summary) + summary.counters.text(terms_of(summary, config)) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
-         shard_text(summary) + advice_line(summary.seconds, summary.resident, config) +
+         shard_text(summary) + advice_line(summary.seconds, summary.resident, config) + hosts_line(summary, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank",
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20)) +
          (summary.in_folder ? fmt::format("\n  folder      {}", config.run_folder()) : "");

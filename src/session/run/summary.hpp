@@ -15,6 +15,7 @@
 #include "unisono/optim/batch_method.hpp"
 #include "unisono/records/class_figures.hpp"
 #include "unisono/session/checkpoint.hpp"
+#include "unisono/session/hosts.hpp"
 #include "unisono/session/settled.hpp"
 
 namespace unisono::session {
@@ -60,6 +61,7 @@ struct Summary {
   std::int64_t steps_per_epoch = 1;
   int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train, or replicas of several ranks
   int stages = 1;                           ///< of a replica
+  Hosts hosts = {};
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
