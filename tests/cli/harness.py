@@ -177,12 +177,16 @@ class BinaryTest(unittest.TestCase):
         self.assertEqual(result.code, code, result)
         return result
 
-    @contextlib.contextmanager
     def started(self, *arguments, ranks=0, environment=None):
         """A run in the background, which is gone when the block ends. Where the test kills its ranks, AT_ONCE is an
         environment for it; mpirun must have the time that it usually has where it gets a signal itself."""
+        return self.running(command(ranks, *arguments), environment)
+
+    @contextlib.contextmanager
+    def running(self, words, environment=None):
+        """A command in the background, whose whole session is gone when the block ends."""
         process = subprocess.Popen(
-            command(ranks, *arguments),
+            words,
             cwd=self.folder,
             text=True,
             stdin=subprocess.DEVNULL,

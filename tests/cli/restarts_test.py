@@ -5,11 +5,10 @@ import os
 import pathlib
 import random
 import signal
-import subprocess
 import time
 import unittest
 
-from harness import AT_ONCE, BINARY, BinaryTest, kill_session, processes, settings
+from harness import AT_ONCE, BINARY, BinaryTest, processes, settings
 
 LAUNCH = pathlib.Path(__file__).resolve().parents[2] / "scripts/launch"
 EPOCHS = 20  # of 10 steps
@@ -20,17 +19,9 @@ WAYS = {
 
 
 class Restarts(BinaryTest):
-    def launched(self, *words, restarts=20):
-        return subprocess.Popen(
-            [LAUNCH, "-n", "2", "--restarts", str(restarts), BINARY, "train", "config.toml", *words],
-            cwd=self.folder,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, **AT_ONCE},
-        )
+    def launched(self, *words):
+        launch = [LAUNCH, "-n", "2", "--restarts", "20", BINARY, "train", "config.toml", *words]
+        return self.running(launch, AT_ONCE)
 
     def kill_a_rank(self, session):
         ranks = [id for id, name, _, of in processes() if name == "unisono" and of == session]
@@ -45,23 +36,20 @@ class Restarts(BinaryTest):
                 common = (*settings(f"train.epochs={EPOCHS}", "checkpoint.every_steps=3"), *strategy)
                 self.train(whole, *common, ranks=2)
                 slowly = settings("fault.emulated_seconds=0.02")
-                process = self.launched("--output", killed, *common, *slowly)
-                try:
+                with self.launched("--output", killed, *common, *slowly) as process:
                     kills = 0
                     while process.poll() is None and kills < 3:
                         time.sleep(random.uniform(1, 3))
                         kills += self.kill_a_rank(process.pid)
                     output = process.communicate(timeout=120)[0]
-                finally:
-                    kill_session(process.pid)
                 self.assertEqual(process.returncode, 0, output)
                 self.assertIn("launch: restart 1 of 20, from step", output)
                 self.assert_same_bits(whole, killed)
                 self.assertEqual(self.summary(killed)["test"], self.summary(whole)["test"])
 
     def test_an_error_of_the_config_is_not_restarted(self):
-        process = self.launched("--output", "run", *settings("train.batch_size=-1"))
-        output = process.communicate(timeout=60)[0]
+        with self.launched("--output", "run", *settings("train.batch_size=-1")) as process:
+            output = process.communicate(timeout=60)[0]
         self.assertEqual(process.returncode, 2, output)
         self.assertNotIn("restart", output)
 

@@ -42,11 +42,11 @@ std::string engine_table(const DeviceSteps& work);
 /// How long training steps took.
 struct BenchTiming {
   std::int64_t steps = 0;
-  double seconds = 0;              ///< of the slowest rank
-  double median_step_seconds = 0;  ///< of the slowest rank
-  bool steps_at_once = false;      ///< whether backward passes made steps of weights (nn::Pass::step)
-  Seconds parts;                   ///< means over ranks
-  session::Hosts hosts;
+  double seconds = 0;                 ///< of the slowest rank
+  double median_step_seconds = 0;     ///< of the slowest rank
+  bool steps_at_once = false;         ///< whether backward passes made steps of weights (nn::Pass::step)
+  Seconds parts;                      ///< means over ranks
+  session::Hosts hosts;               ///< of the ranks
   CounterSet counters;                ///< of all ranks
   std::optional<DeviceSteps> device;  ///< what this rank's GPU did; nothing on the CPU
 };
