@@ -88,8 +88,12 @@ class WeightGradient {
   Index positions_at_once() const;
   const float* x_at(const Piece& piece, Index ky, Index ox, Index kx) const;
   Index pixel_floats() const { return convolution_.groups * convolution_.out * convolution_.lanes.width; }
+  /// The place of a channel of a piece's group in a row of the output.
+  Index place_in_row(const Piece& piece, Index ox, Index channel) const {
+    return ox * pixel_floats() + (piece.group * convolution_.out + channel) * convolution_.lanes.width;
+  }
   float* dy_at(const Piece& piece, Index ox, Index channel) const {
-    return piece.dy + ox * pixel_floats() + (piece.group * convolution_.out + channel) * convolution_.lanes.width;
+    return piece.dy + place_in_row(piece, ox, channel);
   }
   void mask_and_sum(const Piece& piece, Range channels, float* db) const;
   void transpose(const Piece& piece, Range channels, float* transposed) const;
@@ -186,11 +190,11 @@ const float* WeightGradient::x_at(const Piece& piece, Index ky, Index ox, Index 
 void WeightGradient::mask_and_sum(const Piece& piece, Range channels, float* db) const {
   if (y_.empty() && db == nullptr) return;
   float* const sums = db == nullptr ? nullptr : db + (piece.group * convolution_.out + channels.first) * Lanes::kVector;
+  const float* const y = y_.empty() ? nullptr : y_.data() + convolution_.output_at(piece.block, piece.oy, 0);
   for (Index ox = piece.positions.first; ox < piece.positions.end; ++ox) {
-    const Index at = convolution_.output_at(piece.block, piece.oy, ox) +
-                     (piece.group * convolution_.out + channels.first) * convolution_.lanes.width;
-    along_lanes_.mask_and_sum(channels.size(), convolution_.lanes.width, y_.empty() ? nullptr : y_.data() + at,
-                              dy_at(piece, ox, channels.first), sums);
+    const Index at = place_in_row(piece, ox, channels.first);
+    along_lanes_.mask_and_sum(channels.size(), convolution_.lanes.width, y == nullptr ? nullptr : y + at, piece.dy + at,
+                              sums);
   }
 }
 

@@ -19,8 +19,7 @@ class CheckpointPace {
   explicit CheckpointPace(double between_failures, const Clock& clock = steady_clock())
       : between_failures_(between_failures), since_last_(clock) {}
 
-  bool is_on() const { return between_failures_ > 0; }
-  bool is_due() const { return is_on() && since_last_.seconds() >= interval(); }
+  bool is_due() const { return between_failures_ > 0 && since_last_.seconds() >= interval(); }
   /// Notes that a checkpoint was begun. \param spent seconds that all checkpoints so far have cost
   void note(double spent);
   /// Seconds from one checkpoint to the next; see seconds_between_checkpoints.

@@ -20,8 +20,7 @@ std::string advice_on_hosts(const Seconds& seconds, const Hosts& hosts) {
   if (alone <= 0 || alone > kClearly * all) return "";
   return fmt::format(
       "one of the {} hosts would be about {:.2g} times as fast without the others: its {} would compute {:.2g} times "
-      "as "
-      "much, but messages between hosts take {:.0f} % of the time",
+      "as much, but messages between hosts take {:.0f} % of the time",
       hosts.count, all / alone, count_of(hosts.most_ranks, "rank"), more, 100 * messages / all);
 }
 

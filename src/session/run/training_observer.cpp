@@ -395,7 +395,8 @@ void TrainingObserver::write_between_reports() {
   if (header_.reported_step != header_.step) keep_unreported();
   if (!has_diverged()) write_checkpoint();
   header_.unreported.clear();
-  if (std::exchange(said_pace_, said_pace_ || pace_.cost() > 0) || !said_pace_ || context_.records == nullptr) return;
+  if (said_pace_ || pace_.cost() == 0 || context_.records == nullptr) return;
+  said_pace_ = true;
   context_.records->progress.line(
       fmt::format("a checkpoint about every {} from here on: each costs {}, and a failure is expected every {:g} hours",
                   duration_text(pace_.interval()), duration_text(pace_.cost()),
