@@ -31,10 +31,10 @@ const Clock& steady_clock() {
 }
 
 void Idle::sleep() {
-  constexpr int kOfEachLength = 16;
+  constexpr int kShortest = 5, kLongest = 200, kShare = 4;  // microseconds; of what was slept so far
   sleep_precisely();
-  const int length = std::min(50, 5 << std::min(sleeps_ / kOfEachLength, 4));
-  ++sleeps_;
+  const int length = std::clamp(slept_ / kShare, kShortest, kLongest);
+  slept_ = std::min(slept_ + length, kShare * kLongest);
   std::this_thread::sleep_for(std::chrono::microseconds(length));
 }
 

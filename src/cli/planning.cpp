@@ -112,6 +112,42 @@ void add_bench(Command app, Chosen& chosen) {
   });
 }
 
+void add_plan(Command app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Planned<planning::PlanOptions>>();
+  planning::PlanOptions& options = arguments->options;
+  Command command = app.add_subcommand(
+      "plan", "predict how fast ways of training a network would be on some hosts, and recommend one");
+  arguments->config.add_to(command);
+  arguments->shapes.add_to(command);
+  command.add_option("--hosts", options.hosts, "numbers of hosts: 1,2,4,8 (default: those that the command runs on)")
+      .separated_by(',')
+      .positive();
+  Option link = command
+                    .add_option("--link-mbit", options.link_mbit,
+                                "speed of a host's link that is not there, in each direction, in Mbit/s")
+                    .between(0.001, 1e9);
+  command
+      .add_option("--link-microseconds", options.link_microseconds,
+                  "how long a short message takes on that link (default: 50)")
+      .between(0.001, 1e9)
+      .needs(link);
+  Option profile =
+      command.add_option("--profile", options.profile, "predict from what --save-profile wrote, instead of measuring");
+  profile.type_name("FILE");
+  command.add_option("--save-profile", options.save_profile, "write what was measured into this file")
+      .type_name("FILE")
+      .excludes(profile);
+  command.add_option("--write", options.write, "write the recommended config into this file").type_name("FILE");
+  command.add_flag("--overwrite", options.overwrite, "replace these files");
+  command.add_flag("--json", options.json, "print the result as one JSON object");
+  command.callback([arguments, &chosen] {
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
+      arguments->options.models = chosen.models;
+      return run_planned(*arguments, chosen.models, session, log, planning::plan);
+    };
+  });
+}
+
 void add_config(Command app, Chosen& chosen) {
   Command command = app.add_subcommand("config", "check a config, or list all config keys");
   command.require_subcommand();

@@ -30,7 +30,7 @@ std::unique_ptr<Communicator> Communicator::alone() { return make_self_communica
 
 /// On one node a bucket takes some microseconds to start, and should still be in the cache of the core that computed
 /// it. Between nodes a message should take much longer than the latency of the network.
-Index Communicator::bucket_bytes() const { return node_size() == size() ? Index{1} << 20 : Index{4} << 20; }
+Index Communicator::bucket_bytes() const { return node_size() == size() ? Index{1} << 20 : kBucketBytesBetweenNodes; }
 
 void Communicator::allreduce_weighted_mean(std::span<float> values, double weight) {
   const double total = sum(weight);

@@ -27,6 +27,8 @@
 namespace unisono::strategies {
 namespace {
 
+constexpr std::int64_t kFirstPeriod = 16;  // of adaptive periods
+
 class Averaging final : public Strategy {
  public:
   explicit Averaging(const AveragingSettings& settings) : settings_(settings) {}
@@ -43,6 +45,7 @@ class Averaging final : public Strategy {
     return ParameterAverage::bytes(model, settings_.merge, ranks) +
            (settings_.overlap ? DelayedAverage::bytes(model) : 0);
   }
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
 
  private:
   AveragingSettings settings_;
@@ -56,6 +59,29 @@ std::vector<parallel::StateVector> Averaging::state_vectors() const {
     vectors.push_back({.name = "residual", .scope = parallel::StateScope::replica, .adds_up = true});
   }
   return vectors;
+}
+
+/// The period, or the first one of those that become shorter.
+std::optional<Traffic> Averaging::traffic(const models::Model& model, int, int states) const {
+  const std::int64_t first = settings_.first_period > 0 ? settings_.first_period : kFirstPeriod;
+  const auto period = static_cast<double>(settings_.is_adaptive() ? first : settings_.period);
+  Traffic traffic{.touched_floats = 3.0 * static_cast<double>(model.layout().size()) / period};
+  if (settings_.compression.is_on()) {
+    traffic = traffic_of_sum(model.layout(), settings_.compression);
+    traffic.touched_floats /= period;
+    traffic.waiting_threads = 0;
+  } else {
+    traffic.exchanges = {{.floats = model.layout().size()}};
+  }
+  if (settings_.optimizer_state == StateAtAverage::average && states > 0) {
+    traffic.exchanges.push_back({.floats = states * model.layout().size()});
+  }
+  for (Exchange& exchange : traffic.exchanges) {
+    exchange.every_steps = period;
+    exchange.during = settings_.overlap ? During::period : During::nothing;
+  }
+  traffic.makes_own_steps = true;
+  return traffic;
 }
 
 /// The averages of a run.
@@ -111,7 +137,8 @@ Averages::Averages(TrainContext& run, const AveragingSettings& settings, Adaptiv
   }
   if (settings.node_period > 0) nodes_.emplace(run.communicator);
   if (settings.overlap) delayed_.emplace(run);
-  if (settings.is_adaptive()) adaptive_.emplace(run, settings.first_period > 0 ? settings.first_period : 16, adaptive);
+  if (settings.is_adaptive())
+    adaptive_.emplace(run, settings.first_period > 0 ? settings.first_period : kFirstPeriod, adaptive);
 }
 
 bool Averages::after_step(const data::Batch& batch, std::int64_t made) {
@@ -228,7 +255,14 @@ StrategyKind averaging_strategy() {
           .check = check_averaging,
           .make = construct<Averaging, AveragingSettings>,
           .traits = {.has_one_model = true, .trains_replicas = true},
-          .relief = relief_of_averages};
+          .relief = relief_of_averages,
+          .proposals = {{"averaging, period 16", {}, "16 steps of each rank by itself between averages"},
+                        {"averaging, period 16, overlapped",
+                         {"overlap=true", "optimizer_state=\"keep\""},
+                         "averages of steps by themselves, applied a period later"},
+                        {"averaging, period 100, outer steps (DiLoCo)",
+                         {"period=100", "optimizer_state=\"keep\"", "outer.kind=\"nesterov\""},
+                         "100 steps of each rank by itself, then an outer step with momentum"}}};
 }
 
 // The keys of strategy.kind = "averaging", and which of them exclude each other.

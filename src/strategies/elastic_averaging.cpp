@@ -91,6 +91,14 @@ class ElasticAveraging final : public Strategy {
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+  /// A pull, and then a push.
+  std::optional<Traffic> traffic(const models::Model& model, int, int) const override {
+    const auto period = static_cast<double>(own_.period);
+    const Exchange one_way{.pattern = Pattern::serve, .floats = model.layout().size(), .every_steps = period};
+    return Traffic{.exchanges = {one_way, one_way},
+                   .touched_floats = 9.0 * static_cast<double>(model.layout().size()) / period,
+                   .waiting_threads = 1};
+  }
 
  private:
   StrategySettings settings_;
@@ -163,7 +171,8 @@ StrategyKind elastic_averaging_strategy() {
           .make = construct<ElasticAveraging>,
           .traits = {.needs_gradient = true, .has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
-          .relief = elastic_averaging_relief};
+          .relief = elastic_averaging_relief,
+          .proposals = {{"elastic_averaging, period 16", {}, "ranks differ, drawn to a center at their own pace"}}};
 }
 
 }  // namespace unisono::strategies

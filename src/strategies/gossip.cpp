@@ -78,6 +78,7 @@ class Gossip final : public Strategy {
     return need_of_examples_for_statistics(model);
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
 
  private:
   bool combines_first() const { return settings_.order == GossipOrder::combine_then_adapt; }
@@ -91,6 +92,23 @@ std::int64_t Gossip::extra_bytes(const models::Model& model, int ranks, int) con
   const bool by_messages = settings_.topology != Topology::complete;
   return (combines_first() ? static_cast<std::int64_t>(sizeof(float)) * n : 0) +
          (by_messages ? neighbour_exchange_bytes(Mixing(settings_.topology, ranks), n) : 0);
+}
+
+std::optional<Traffic> Gossip::traffic(const models::Model& model, int ranks, int states) const {
+  const int vectors = settings_.momentum == GossipMomentum::mix ? 1 + states : 1;
+  const auto period = static_cast<double>(settings_.period);
+  Exchange exchange{.floats = vectors * model.layout().size(),
+                    .every_steps = period,
+                    .during = combines_first() ? During::gradient : During::nothing};
+  if (settings_.topology != Topology::complete) {
+    const Mixing mixing(settings_.topology, ranks);
+    exchange.pattern = Pattern::neighbours;
+    exchange.rounds = mixing.rounds();
+    exchange.receivers = [mixing](int round, int rank) { return mixing.row(round, rank).to; };
+  }
+  const double mixed = 3.0 * static_cast<double>(exchange.floats) / period;
+  const int waiting = combines_first() && settings_.topology != Topology::complete ? 1 : 0;
+  return Traffic{.exchanges = {std::move(exchange)}, .touched_floats = mixed, .waiting_threads = waiting};
 }
 
 /// This rank's part of the training.
@@ -224,7 +242,8 @@ StrategyKind gossip_strategy() {
           .waiting = "ranks waited for their neighbours",
           .relief = [](const StrategySettings&, bool) -> std::string {
             return "a longer period, topology = \"exponential\" or order = \"combine_then_adapt\" waits less";
-          }};
+          },
+          .proposals = {{"gossip, exponential", {}, "ranks differ, and mix with one other after each step"}}};
 }
 
 }  // namespace unisono::strategies

@@ -81,6 +81,17 @@ class GossipAsync final : public Strategy {
     const Index n = model.layout().size();
     return static_cast<std::int64_t>(sizeof(float)) * n + PairExchange::extra_bytes(n);
   }
+  /// In a period of all ranks, each takes part in one average, with a rank that is drawn; where even and odd ranks are
+  /// not equally many, those of which there are fewer take part in more.
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int) const override {
+    const Index n = model.layout().size();
+    const int fewer = std::max(ranks / 2, 1);
+    const double period = static_cast<double>(own_.period) * fewer / std::max(ranks - fewer, 1);
+    const Exchange pairs{
+        .pattern = Pattern::neighbours, .floats = n, .every_steps = period, .during = During::gradient, .rounds = 0};
+    return Traffic{
+        .exchanges = {pairs}, .touched_floats = static_cast<double>(n) * (1 + 3 / period), .waiting_threads = 2};
+  }
 
  private:
   std::int64_t replayed_workers_;  ///< 0: this is no replay
@@ -251,7 +262,8 @@ StrategyKind gossip_async_strategy() {
           .waiting = "ranks waited for averages with others",
           .relief = [](const StrategySettings&, bool) -> std::string {
             return "a longer period or a larger train.batch_size waits less";
-          }};
+          },
+          .proposals = {{"gossip_async", {}, "ranks differ, and average with a drawn one at their own pace"}}};
 }
 
 }  // namespace unisono::strategies

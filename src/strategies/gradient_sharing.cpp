@@ -47,6 +47,7 @@ class GradientSharing final : public Strategy {
   }
   std::string need_of_examples(const models::Model& model) const override;
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
 
  private:
   StrategySettings settings_;
@@ -92,6 +93,18 @@ std::int64_t GradientSharing::extra_bytes(const models::Model& model, int ranks,
   const Index n = model.layout().size();
   const auto largest = kernels::make_threshold_encoder({.density = own_.density})->most_bytes(n);
   return static_cast<std::int64_t>(sizeof(float)) * n + largest * (1 + ranks);
+}
+
+std::optional<Traffic> GradientSharing::traffic(const models::Model& model, int, int) const {
+  const Index n = model.layout().size();
+  const kernels::ThresholdSettings threshold{.threshold = static_cast<float>(own_.threshold), .density = own_.density};
+  return Traffic{.exchanges = {{.pattern = Pattern::gather,
+                                .floats = n,
+                                .encoded = true,
+                                .during = own_.is_synchronous() ? During::nothing : During::gradient}},
+                 .encoder = kernels::make_threshold_encoder(threshold),
+                 .touched_floats = 6.0 * static_cast<double>(n),
+                 .waiting_threads = 1};
 }
 
 void GradientSharing::train(TrainContext& run) {
@@ -162,7 +175,8 @@ StrategyKind gradient_sharing_strategy() {
           .make = construct<GradientSharing>,
           .traits = {.needs_gradient = true, .at_own_pace = true},
           .waiting = "ranks waited for their next step",
-          .relief = gradient_sharing_relief};
+          .relief = gradient_sharing_relief,
+          .proposals = {{"gradient_sharing", {}, "large values of updates, applied as they arrive"}}};
 }
 
 }  // namespace unisono::strategies

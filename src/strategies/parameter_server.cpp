@@ -47,6 +47,7 @@ class ParameterServer final : public Strategy {
     return own_.compression.is_on() ? "strategy.compression works only on CPUs" : "";
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
 
  private:
   void require_in_place() const;
@@ -131,6 +132,28 @@ std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks,
   const std::int64_t worker = kFloat * floats + message;
   const std::int64_t server = kFloat * shard + workers * message / roles.servers();
   return settings_.servers == 0 ? worker + server : std::max(worker, server);
+}
+
+std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int, int) const {
+  const Index n = model.layout().size();
+  const Exchange pull{.pattern = Pattern::serve,
+                      .floats = n,
+                      .every_steps = static_cast<double>(own_.pull_period),
+                      .during = own_.prefetch ? During::gradient : During::nothing};
+  Traffic traffic{.exchanges = {pull}, .waiting_threads = 1};
+  Exchange push{.pattern = Pattern::serve, .floats = n, .every_steps = static_cast<double>(own_.push_period)};
+  if (own_.compression.is_on()) {
+    const parallel::CompressedBlocks blocks =
+        parallel::divide_blocks(model.layout(), parallel::blocks_to_compress(model.layout(), own_.compression.exact));
+    push.floats = parallel::size_of(blocks.exact);
+    traffic.encoder = parallel::make_encoder(own_.compression);
+    traffic.exchanges.push_back({.pattern = Pattern::serve,
+                                 .floats = parallel::size_of(blocks.compressed),
+                                 .encoded = true,
+                                 .every_steps = push.every_steps});
+  }
+  traffic.exchanges.push_back(std::move(push));
+  return traffic;
 }
 
 /// A push was computed on the values that its worker pulled last or, with prefetch, on those of the pull before.
@@ -238,7 +261,9 @@ StrategyKind parameter_server_strategy() {
           .make = construct<ParameterServer>,
           .traits = {.has_servers = true, .at_own_pace = true},
           .waiting = "workers waited for messages",
-          .relief = relief_of_parameter_server};
+          .relief = relief_of_parameter_server,
+          .proposals = {{"parameter_server", {}, "gradients at older parameters, applied as they arrive"},
+                        {"parameter_server, prefetch", {"prefetch=true"}, "the same, of parameters one step older"}}};
 }
 
 namespace {

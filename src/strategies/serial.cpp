@@ -14,6 +14,9 @@ class Serial final : public Strategy {
  public:
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
+  std::optional<Traffic> traffic(const models::Model&, int, int) const override {
+    return Traffic{.makes_serial_steps = true, .makes_own_steps = true};
+  }
 };
 
 void Serial::require(const models::Model&, int ranks) const {
@@ -42,7 +45,8 @@ StrategyKind serial_strategy() {
           .meaning = "one rank, one step after the other; the reference for the other strategies",
           .make = construct<Serial>,
           .traits = {.steps_together = true, .has_one_model = true, .trains_replicas = true, .on_one_rank = true},
-          .relief = relief_of_allreduce};
+          .relief = relief_of_allreduce,
+          .proposals = {{"one rank", {}, "the serial run"}}};
 }
 
 }  // namespace unisono::strategies

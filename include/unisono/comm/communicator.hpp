@@ -52,6 +52,9 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
 
 struct TreeSum;
 
+/// Communicator::bucket_bytes of ranks on several nodes.
+inline constexpr Index kBucketBytesBetweenNodes = Index{4} << 20;
+
 /// A group of ranks that exchange messages. Implementations: MPI, threads of one process, a group of one, and ranks
 /// with GPUs (make_device_communicator).
 ///

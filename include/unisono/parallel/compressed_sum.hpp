@@ -68,6 +68,14 @@ std::unique_ptr<GradientExchange> make_compressed_sum(StepTerms& run, const Comp
 /// see power_sgd.cpp. Uses run.vectors.
 std::unique_ptr<GradientExchange> make_power_sgd(StepTerms& run, const CompressionSettings& settings);
 
+/// What sums by make_power_sgd are about, in floats.
+struct FactorSizes {
+  Index left = 0, right = 0;  ///< of all factors on either side
+  Index exact = 0;            ///< sent as they are, with the left factors
+  Index compressed = 0;       ///< of the blocks that the factors stand for
+};
+FactorSizes factor_sizes(const ParameterLayout& layout, const CompressionSettings& settings);
+
 /// Clips a rank's own gradient before it is compressed, in all sums of compressed gradients:
 ///     g_r ← g_r · min(1, clip_norm / (√P ‖g_r‖))       Lin et al., ICLR 2018
 void clip_own_gradient(StepTerms& run, double clip_norm);

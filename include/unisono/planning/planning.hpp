@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/batch.hpp"
+#include "unisono/models/factory.hpp"
 #include "unisono/settings/config.hpp"
 
 namespace unisono::planning {
@@ -53,5 +55,25 @@ struct InfoOptions {
 /// pipeline, the peak memory of each stage, and how a step goes. Reads no examples, and trains nothing; but where the
 /// config asks for GPUs, it makes a few steps on random data on them, and prints what the GPU was given. Collective.
 void info(comm::Communicator& world, const settings::Config& config, const InfoOptions& options, Log& log);
+
+/// The arguments of `unisono plan`.
+struct PlanOptions {
+  std::optional<SyntheticShape> data;  ///< shapes used instead of the config's set
+  models::ModelKinds models = {};      ///< added kinds of models
+  std::vector<int> hosts = {};         ///< numbers of hosts to predict for; empty: those that the command runs on
+  double link_mbit = 0;                ///< a link between hosts that is not there; 0: as measured
+  double link_microseconds = 0;        ///< of that link, for a short message; 0: 50
+  std::string profile = {};            ///< a profile to use instead of measuring; empty: none
+  std::string save_profile = {};       ///< where to write what was measured; empty: nowhere
+  std::string write = {};              ///< where to write the recommended config; empty: nowhere
+  bool overwrite = false;              ///< whether files may be replaced
+  bool json = false;
+};
+
+/// Predicts how fast ways of training a config's network would be on some hosts, from what it measures of the model's
+/// kernels and of messages on the ranks of `world`, or from a profile. Prints them from the fastest to the slowest, and
+/// recommends one. Reads no examples. Collective. \throws ConfigError for models without gradients, and where hosts are
+/// asked for whose link is unknown
+void plan(comm::Communicator& world, const settings::Config& config, const PlanOptions& options, Log& log);
 
 }  // namespace unisono::planning

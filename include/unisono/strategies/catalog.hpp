@@ -66,6 +66,13 @@ struct StrategyTerms {
   bool alternating = false;  ///< whether optimizer.kind alternates between two tables, see optim::OptimizerTraits
 };
 
+/// Settings of a strategy that are worth a prediction where nothing is known about a cluster (`unisono plan`).
+struct Proposal {
+  std::string_view name;               ///< "allreduce, eight_bit"
+  std::vector<std::string_view> keys;  ///< of `[strategy]`, beside its kind: "compression.kind=\"eight_bit\""
+  std::string_view result;             ///< how its steps differ from the serial run's
+};
+
 /// A row of the table of strategies: one value of `strategy.kind`.
 struct StrategyKind {
   std::string_view name, meaning;
@@ -80,6 +87,7 @@ struct StrategyKind {
   /// Advice for the summary on how to reduce exposed communication.
   /// \param in_place whether the model is updated in place
   std::string (*relief)(const StrategySettings& settings, bool in_place);
+  std::vector<Proposal> proposals = {};  ///< the first one is the most usual; empty: it is for special models
 };
 
 /// Every strategy. A new strategy needs a row here, and nothing else outside its own file.

@@ -23,6 +23,7 @@
 #include "unisono/parallel/step_terms.hpp"
 #include "unisono/strategies/catalog.hpp"
 #include "unisono/strategies/events.hpp"
+#include "unisono/strategies/traffic.hpp"
 
 namespace unisono::strategies {
 
@@ -161,6 +162,9 @@ class Strategy {
   /// Estimated bytes that the strategy allocates on a rank in addition to θ, g and the optimizer's state.
   /// \param states how many vectors of θ's size the optimizer keeps
   virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
+  /// What several ranks send each other while they train a model by gradients; nothing: nobody has said it yet.
+  /// \param states how many vectors of θ's size the optimizer keeps
+  virtual std::optional<Traffic> traffic(const models::Model&, int /*ranks*/, int /*states*/) const { return {}; }
 
  private:
   friend std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);

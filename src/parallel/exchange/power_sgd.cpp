@@ -75,7 +75,6 @@ class PowerSgd final : public GradientExchange {
 
  private:
   bool is_plain() const { return run_.communicator.size() == 1 || step_ < settings_.warmup_steps; }
-  std::vector<bool> choose_blocks() const;
   void make_matrices(const std::vector<bool>& chosen);
   void take_residual();
   void exchange();
@@ -99,19 +98,6 @@ class PowerSgd final : public GradientExchange {
   double communication_seconds_ = 0;
 };
 
-PowerSgd::PowerSgd(StepTerms& run, const CompressionSettings& settings)
-    : run_(run),
-      settings_(settings),
-      plain_(make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock)),
-      residual_(run.vectors[0].values.view()),
-      kept_right_(run.vectors[1].values.view()),
-      step_(run.first_step) {
-  const std::vector<bool> chosen = choose_blocks();
-  blocks_ = divide_blocks(run.replica.layout(), chosen);
-  make_matrices(chosen);
-  run.counters.of<CompressionCounters>() = {};
-}
-
 Index rows_of(const Block& block) { return block.shape.front(); }
 Index columns_of(const Block& block) { return block.size() / std::max<Index>(1, rows_of(block)); }
 
@@ -121,32 +107,40 @@ bool is_stored_by_rows(const Block& block) {
 }
 
 /// Those that are stored by rows, and longer than their factors.
-std::vector<bool> PowerSgd::choose_blocks() const {
-  const ParameterLayout& layout = run_.replica.layout();
-  std::vector<bool> chosen = blocks_to_compress(layout, settings_.exact);
+std::vector<bool> choose_blocks(const ParameterLayout& layout, const CompressionSettings& settings) {
+  std::vector<bool> chosen = blocks_to_compress(layout, settings.exact);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const Block& block = layout.blocks()[i];
     chosen[i] = chosen[i] && !block.frozen && is_stored_by_rows(block) &&
-                settings_.rank * (rows_of(block) + columns_of(block)) < block.size();
+                settings.rank * (rows_of(block) + columns_of(block)) < block.size();
   }
   return chosen;
 }
 
+PowerSgd::PowerSgd(StepTerms& run, const CompressionSettings& settings)
+    : run_(run),
+      settings_(settings),
+      plain_(make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock)),
+      residual_(run.vectors[0].values.view()),
+      kept_right_(run.vectors[1].values.view()),
+      step_(run.first_step) {
+  const std::vector<bool> chosen = choose_blocks(run.replica.layout(), settings);
+  blocks_ = divide_blocks(run.replica.layout(), chosen);
+  make_matrices(chosen);
+  run.counters.of<CompressionCounters>() = {};
+}
+
 void PowerSgd::make_matrices(const std::vector<bool>& chosen) {
   const auto& blocks = run_.replica.layout().blocks();
-  Index left = 0, right = 0;
   const auto for_each_chosen = [&](const auto& work) {
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       if (chosen[i]) work(blocks[i]);
     }
   };
-  for_each_chosen([&](const Block& block) {
-    left += settings_.rank * rows_of(block);
-    right += settings_.rank * columns_of(block);
-  });
-  left_ = Buffer(left + size_of(blocks_.exact), run_.communicator.shared_allocator());
-  right_ = Buffer(right, run_.communicator.shared_allocator());
-  left = right = 0;
+  const FactorSizes sizes = factor_sizes(run_.replica.layout(), settings_);
+  left_ = Buffer(sizes.left + sizes.exact, run_.communicator.shared_allocator());
+  right_ = Buffer(sizes.right, run_.communicator.shared_allocator());
+  Index left = 0, right = 0;
   const auto take = [](Buffer& buffer, Index& first, Index size) {
     first += size;
     return part(buffer.view(), {first - size, first});
@@ -277,6 +271,19 @@ void PowerSgd::count(bool plain) {
 }
 
 }  // namespace
+
+FactorSizes factor_sizes(const ParameterLayout& layout, const CompressionSettings& settings) {
+  const std::vector<bool> chosen = choose_blocks(layout, settings);
+  FactorSizes sizes{.exact = size_of(divide_blocks(layout, chosen).exact)};
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (!chosen[i]) continue;
+    const Block& block = layout.blocks()[i];
+    sizes.left += settings.rank * rows_of(block);
+    sizes.right += settings.rank * columns_of(block);
+    sizes.compressed += block.size();
+  }
+  return sizes;
+}
 
 std::unique_ptr<GradientExchange> make_power_sgd(StepTerms& run, const CompressionSettings& settings) {
   return std::make_unique<PowerSgd>(run, settings);

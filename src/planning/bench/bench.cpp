@@ -206,6 +206,12 @@ void bench(comm::Communicator& world, const settings::Config& given, const Bench
       [&inputs] { return session::set_like(inputs); }, options.json ? silent : log);
   const settings::Config& config = ranks.settled.config;
   BenchTrial trial(ranks, inputs, options.json ? silent : log);
+  if (trial.parts().strategy->has_workers(*trial.parts().model)) {
+    throw ConfigError(fmt::format(
+        "strategy.kind = \"{}\": bench makes batches for one worker on each rank, but here each thread is one; "
+        "train instead, and see the speed in the summary",
+        config.strategy.kind));
+  }
   require_cores(world, trial.parts().placement);
   if (options.layers) require_layers(config, trial, world.size());
   const BenchTiming warm_up = trial.warm_up();
@@ -228,30 +234,38 @@ namespace {
 
 constexpr std::int64_t kWarmUpSteps = 8;
 
-/// Records only when steps end.
+/// Records only when steps end. It needs no model before the last step: strategies whose ranks differ would form one
+/// after each step otherwise, which no training does.
 class StepClock final : public strategies::Observer {
  public:
+  StepClock(std::int64_t first_step, std::int64_t last_step, bool reads_gradients)
+      : last_step_(last_step), made_(first_step), reads_gradients_(reads_gradients) {}
   bool step(const strategies::StepRecord& record) override {
-    ends_.push_back(watch_.seconds());
+    const double now = watch_.seconds();
+    if (record.step > made_) lengths_.push_back((now - end_) / static_cast<double>(record.step - made_));
+    made_ = record.step;
+    end_ = now;
     gradient_is_whole_ = record.gradient_is_whole;
     return true;
   }
-  std::int64_t next_due(std::int64_t step) const override { return step + 1; }
-  bool reads_gradient(std::int64_t) const override { return false; }
+  std::int64_t next_due(std::int64_t) const override { return last_step_; }
+  bool reads_gradient(std::int64_t) const override { return reads_gradients_; }
   bool gradient_is_whole() const { return gradient_is_whole_; }  ///< after the last step
   /// The median of the steps' seconds, which single disturbed steps do not affect.
   double median_seconds() const {
-    std::vector<double> lengths;
-    for (std::size_t i = 1; i < ends_.size(); ++i) lengths.push_back(ends_[i] - ends_[i - 1]);
-    if (lengths.empty()) return ends_.empty() ? 0 : ends_.front();
+    std::vector<double> lengths(lengths_.begin() + (lengths_.size() > 1 ? 1 : 0), lengths_.end());  // without the start
+    if (lengths.empty()) return 0;
     const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
     std::nth_element(lengths.begin(), middle, lengths.end());
     return *middle;
   }
 
  private:
+  std::int64_t last_step_, made_;
+  bool reads_gradients_;
   Stopwatch watch_;
-  std::vector<double> ends_;
+  double end_ = 0;
+  std::vector<double> lengths_;  ///< of steps; of several that are one record their mean
   bool gradient_is_whole_ = true;
 };
 
@@ -310,9 +324,9 @@ BenchTiming BenchTrial::warm_up() {
   return on_device() ? run(kWarmUpSteps) : first;
 }
 
-BenchTiming BenchTrial::run(std::int64_t steps) {
+BenchTiming BenchTrial::run(std::int64_t steps, bool updates_follow) {
   const optim::Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
-  StepClock clock;
+  StepClock clock(made_, made_ + steps, updates_follow);
   training_.seconds = {};
   training_.counters = {};
   parts_.share_parameters();

@@ -62,7 +62,8 @@ class BenchTrial {
   bool on_device() const { return parts_.backend->device() != nullptr; }
   /// Makes steps until libraries are loaded and, on a GPU, kernels are recorded. \return times of the last ones
   BenchTiming warm_up();
-  BenchTiming run(std::int64_t steps);
+  /// \param updates_follow whether all of g is written before it is used, so that no backward pass makes steps
+  BenchTiming run(std::int64_t steps, bool updates_follow = false);
 
   struct Layers {
     BenchTiming timing;

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "unisono/kernels/encoders.hpp"
+#include "unisono/tensor/layout.hpp"
+
+namespace unisono::parallel {
+struct CompressionSettings;
+}
+
+namespace unisono::strategies {
+
+/// Who sends what to whom, in one exchange.
+enum class Pattern {
+  sum,         ///< an allreduce of a vector
+  slices,      ///< each rank sends every other one its slice of a message, twice: what it says, then what the sum says
+  gather,      ///< each rank sends a message to every other one
+  neighbours,  ///< each rank sends a vector to some others, and receives as much
+  serve        ///< each worker and the servers: a vector one way
+};
+
+/// What a rank computes while an exchange is under way.
+enum class During {
+  nothing,   ///< it waits
+  backward,  ///< the rest of the backward pass: parts are sent as soon as they are final
+  gradient,  ///< the gradient of a step
+  period     ///< all steps until the next exchange
+};
+
+/// Something that the ranks of a strategy send each other again and again.
+struct Exchange {
+  Pattern pattern = Pattern::sum;
+  Index floats = 0;        ///< of the vector that the exchange is about
+  bool encoded = false;    ///< whether messages are those of Traffic::encoder; else 4 bytes a float
+  double every_steps = 1;  ///< a rank's steps from one exchange to the next
+  During during = During::nothing;
+  int rounds = 0;  ///< of neighbours: exchanges after which they recur; 0: one neighbour is drawn for each exchange
+  /// Of neighbours that recur: to whom a rank sends in a round.
+  std::function<std::vector<int>(int round, int rank)> receivers = {};
+};
+
+/// What the ranks of a strategy send each other in its steps, and what that costs a rank, for predictions of how long
+/// steps take (`unisono plan`).
+struct Traffic {
+  std::vector<Exchange> exchanges = {};
+  std::unique_ptr<kernels::Encoder> encoder = nullptr;  ///< of encoded messages; null: there are none
+  /// Floats that a rank reads or writes in a step beyond the gradient and the optimizer's update.
+  double touched_floats = 0;
+  int waiting_threads = 0;  ///< of a rank, that wait for messages while it computes
+  /// Whether steps are those of the serial run, but for the order of sums.
+  bool makes_serial_steps = false;
+  /// Whether a rank makes its steps as one rank by itself does, so that updates may be parts of the backward pass.
+  bool makes_own_steps = false;
+};
+
+/// The traffic of a sum of gradients over the ranks, as parallel::make_compressed_sum makes it, or in buckets where
+/// nothing is compressed.
+Traffic traffic_of_sum(const ParameterLayout& layout, const parallel::CompressionSettings& compression);
+
+}  // namespace unisono::strategies

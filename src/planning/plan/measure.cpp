@@ -1,0 +1,309 @@
+#include "plan/measure.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "bench/trial.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/parallel/compressed_sum.hpp"
+#include "unisono/session/placement.hpp"
+#include "unisono/strategies/catalog.hpp"
+
+namespace unisono::planning {
+namespace {
+
+constexpr double kSecondsOfSteps = 0.3;  // for which steps of one number of examples are timed, twice
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kRounds = 5;  // of which the median counts
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Steps ---------------------------------------------------------------------------------------------------------------
+
+/// The config as one rank trains it by itself.
+settings::Config alone(settings::Config config, int threads, Index examples) {
+  config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
+  config.train.threads = threads;
+  config.train.batch_size = examples;
+  config.train.accumulate = config.train.micro_batches = 1;
+  config.communication.reduction = comm::Reduction::fast;
+  return config;
+}
+
+struct StepSeconds {
+  double gradient = 0, whole = 0, update = 0;
+};
+
+/// On this rank, while others that measure, too, do the same.
+StepSeconds time_steps(comm::Communicator& rank, const settings::Config& config, const models::ModelInputs& inputs,
+                       Log& log) {
+  const session::PlacedRanks placed = session::place_ranks(
+      rank, session::NodePlace(rank), session::settle(config, {}), [&inputs] { return session::set_like(inputs); },
+      log);
+  BenchTrial trial(placed, inputs, log);
+  const double one = std::max(trial.warm_up().median_step_seconds, 1e-7);
+  const auto steps = std::clamp<std::int64_t>(std::llround(kSecondsOfSteps / one), 5, 100'000);
+  // Means, not medians: where ranks share cores, each has steps with a core of its own and steps without. Of two tries
+  // the faster one, which others disturbed less.
+  const auto count = static_cast<double>(steps);
+  StepSeconds best{.whole = kNever};
+  double apart = kNever;
+  for (int round = 0; round < 2; ++round) {
+    best.whole = std::min(best.whole, trial.run(steps).seconds / count);
+    const BenchTiming timing = trial.run(steps, /*updates_follow=*/true);
+    if (timing.seconds >= apart) continue;
+    apart = timing.seconds;
+    best.update = timing.parts.optimizer / count;
+    best.gradient = timing.seconds / count - best.update;
+  }
+  return best;
+}
+
+/// A thread that waits for messages as servers do: as long as a step, again and again.
+class WaitingThread {
+ public:
+  explicit WaitingThread(double seconds)
+      : thread_([this, seconds] {
+          while (!stop_) {
+            const Stopwatch watch;
+            for (Idle idle(0); !stop_ && watch.seconds() < seconds; idle.pause()) {
+            }
+          }
+        }) {}
+  ~WaitingThread() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+/// How many times as long steps take where each rank has a thread that waits for a message of another one. Between
+/// hosts, a thread of the communicator looks for it, too. Collective.
+double time_waiting(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads,
+                    const StepCurves& without) {
+  Log silent(world.rank(), /*terminal=*/false);
+  const std::size_t middle = without.examples.size() / 2;
+  const settings::Config config = alone(measured.config, threads, measured.examples[middle]);
+  constexpr int kTag = 2;
+  std::byte sent{}, received{};
+  const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
+  const auto message = world.start_receive(std::span(&received, 1), before, kTag);
+  std::array<double, 1> slowest = {0};
+  {
+    const WaitingThread waiting(without.gradient[middle]);
+    slowest[0] = time_steps(rank, config, measured.inputs, silent).gradient;
+  }
+  world.barrier();
+  world.send(std::span(&sent, 1), next, kTag);
+  message->wait();
+  world.allreduce_max(std::span<double>(slowest));
+  return std::clamp(slowest[0] / without.gradient[middle], 1.0, 10.0);
+}
+
+// Messages ------------------------------------------------------------------------------------------------------------
+
+/// Bytes of vectors whose sums are timed, about four to a factor of ten.
+std::vector<double> sizes_of_sums(double most) {
+  std::vector<double> sizes;
+  for (double size = 256; size < most; size *= 4) sizes.push_back(size);
+  sizes.push_back(most);
+  return sizes;
+}
+
+SumCurve time_sums(comm::Communicator& group, double most_bytes) {
+  SumCurve curve;
+  Buffer values(static_cast<Index>(most_bytes / sizeof(float)), group.shared_allocator());
+  for (const double bytes : sizes_of_sums(most_bytes)) {
+    const auto span = values.view().first(static_cast<std::size_t>(bytes / sizeof(float)));
+    std::vector<double> rounds;
+    for (int round = 0; round < kRounds; ++round) {
+      const int calls = bytes < 1e6 ? 8 : 1;
+      group.barrier();
+      const Stopwatch watch;
+      for (int i = 0; i < calls; ++i) group.allreduce_sum(span);
+      std::array<double, 1> slowest = {watch.seconds() / calls};
+      group.allreduce_max(std::span<double>(slowest));
+      rounds.push_back(slowest[0]);
+    }
+    curve.bytes.push_back(bytes);
+    curve.seconds.push_back(std::max(median(rounds), 1e-9));
+  }
+  return curve;
+}
+
+/// Each rank of a ring sends to the next one, all at once. The speed is that of what a long message has more than a
+/// shorter one: links and buffers take the first part of it faster. \param longest bytes of the exchanges that follow
+Link time_ring(comm::Communicator& ring, double longest) {
+  constexpr int kTag = 1;
+  constexpr std::size_t kShort = 8;
+  const auto most = static_cast<std::size_t>(std::clamp(longest, 1e6, 16e6)), less = most / 4;
+  const int next = (ring.rank() + 1) % ring.size(), before = (ring.rank() + ring.size() - 1) % ring.size();
+  std::vector<std::byte> sent(most), received(most);
+  const auto seconds = [&](std::size_t bytes) {
+    std::vector<double> rounds;
+    for (int round = 0; round < kRounds; ++round) {
+      ring.barrier();
+      const Stopwatch watch;
+      const auto receive = ring.start_receive(std::span(received).first(bytes), before, kTag);
+      ring.send(std::span(std::as_const(sent)).first(bytes), next, kTag);
+      receive->wait();
+      std::array<double, 1> slowest = {watch.seconds()};
+      ring.allreduce_max(std::span<double>(slowest));
+      rounds.push_back(slowest[0]);
+    }
+    return median(rounds);
+  };
+  const double latency = seconds(kShort), more = seconds(most) - seconds(less);
+  return {.microseconds = 1e6 * latency,
+          .megabytes_per_second = 1e-6 * static_cast<double>(most - less) / std::max(more, 1e-9)};
+}
+
+// Encoders ------------------------------------------------------------------------------------------------------------
+
+/// Values that are distributed as gradients roughly are, as many as a bucket has at most: sums are made of buckets.
+std::vector<float> drawn_gradient(const comm::Communicator& world, Index floats) {
+  const Index bucket = world.bucket_bytes() / Index{sizeof(float)};
+  std::vector<float> drawn(static_cast<std::size_t>(std::min(floats, bucket)));
+  RandomStream random(1, Purpose::compression);
+  for (float& value : drawn) value = random.normal();
+  return drawn;
+}
+
+/// Nanoseconds of a whole sum for each float. Collective.
+double time_encoded_sum(comm::Communicator& group, kernels::Encoder& encoder, const std::vector<float>& drawn) {
+  const auto exchange = parallel::make_encoded_sum(group, encoder);
+  std::vector<float> values, sum(drawn.size());
+  std::vector<double> rounds;
+  for (int round = 0; round < kRounds; ++round) {
+    values = drawn;
+    group.barrier();
+    const Stopwatch watch;
+    exchange->sum(encoder, values, sum, {.step = static_cast<std::uint64_t>(round)});
+    rounds.push_back(watch.seconds());
+  }
+  return std::max(1e9 * group.sum(median(rounds)) / group.size() / static_cast<double>(drawn.size()), 1e-6);
+}
+
+EncoderSpeed time_encoder(kernels::Encoder& encoder, const std::string& of, const std::vector<float>& drawn) {
+  const auto n = static_cast<Index>(drawn.size());
+  std::vector<float> values, sum(drawn.size());
+  std::vector<std::byte> message(static_cast<std::size_t>(encoder.most_bytes(n)));
+  std::vector<double> encode, add;
+  Index bytes = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    values = drawn;
+    const Stopwatch encoding;
+    bytes = encoder.encode(values, {.step = static_cast<std::uint64_t>(round)}, message);
+    encode.push_back(encoding.seconds());
+    const Stopwatch adding;
+    encoder.add(std::span(std::as_const(message)).first(static_cast<std::size_t>(bytes)), sum);
+    add.push_back(adding.seconds());
+  }
+  const auto count = static_cast<double>(n);
+  return {.of = of,
+          .encode_ns = std::max(1e9 * median(encode) / count, 1e-6),
+          .add_ns = std::max(1e9 * median(add) / count, 1e-6),
+          .bytes_per_float = static_cast<double>(bytes) / count};
+}
+
+}  // namespace
+
+std::string identity_of(const Measured& measured) {
+  const int states = optim::optimizer_state_vectors(measured.config.optimizer);
+  return fmt::format("{}, {} flops an example, {}", count_of(measured.model.layout().parameters(), "parameter"),
+                     grouped(std::llround(measured.model.flops_per_example())),
+                     count_of(states, "vector") + " of the optimizer");
+}
+
+namespace {
+
+/// As long as the slowest of the ranks that are `active` takes, while they all compute at once. Collective.
+StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads,
+                       bool active) {
+  StepCurves curves;
+  Log silent(world.rank(), /*terminal=*/false);
+  for (const Index examples : measured.examples) {
+    StepSeconds seconds;
+    if (active) seconds = time_steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
+    world.barrier();
+    std::array<double, 3> slowest = {seconds.gradient, seconds.whole, seconds.update};
+    world.allreduce_max(std::span<double>(slowest));
+    for (double& one : slowest) one = std::max(one, 1e-9);
+    curves.examples.push_back(static_cast<double>(examples));
+    curves.gradient.push_back(slowest[0]);
+    curves.whole.push_back(slowest[1]);
+    curves.update.push_back(slowest[2]);
+  }
+  return curves;
+}
+
+/// Collective.
+void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
+  const auto bytes = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
+  const auto host = world.split(world.node(), world.rank());
+  if (host->size() > 1) {
+    profile.sums_in_host = time_sums(*host, bytes);
+    profile.in_host = time_ring(*host, bytes);
+  }
+  if (profile.hosts > 1) {
+    profile.sums_of_all = time_sums(world, bytes);
+    const auto same_place = world.split(world.node_rank(), world.rank());
+    if (world.node_rank() == 0) profile.between_hosts = time_ring(*same_place, bytes);
+    world.barrier();
+  }
+  const std::vector<float> drawn = drawn_gradient(world, measured.model.layout().size());
+  for (const Way& way : measured.ways) {
+    const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(measured.model, 2, 0);
+    if (!traffic || !traffic->encoder) continue;
+    EncoderSpeed speed = time_encoder(*traffic->encoder, way.name, drawn);
+    if (host->size() > 1) speed.in_host_ns = time_encoded_sum(*host, *traffic->encoder, drawn);
+    if (profile.hosts > 1) speed.of_all_ns = time_encoded_sum(world, *traffic->encoder, drawn);
+    profile.encoders.push_back(std::move(speed));
+  }
+}
+
+}  // namespace
+
+Profile measure_profile(comm::Communicator& world, const Measured& measured, Log& log) {
+  const session::NodePlace place(world);
+  const int per_host = world.node_size();
+  const auto least = -world.max(std::int64_t{-per_host}), most = world.max(std::int64_t{per_host});
+  if (least != most) {
+    throw LaunchError(
+        fmt::format("plan: some hosts have {} and others {}; start as many on each", count_of(least, "rank"), most));
+  }
+  const int threads = session::place_rank(world, place, measured.config, log).threads;
+  Profile profile{.cpu = session::cpu_name(),
+                  .model = identity_of(measured),
+                  .hosts = world.size() / per_host,
+                  .ranks_per_host = per_host,
+                  .threads = threads};
+  log.info(
+      fmt::format("measuring steps of {} on {}, and messages", measured.config.name, count_of(world.size(), "rank")));
+  const auto rank = world.alone();
+  const auto time = [&](bool active) { return time_curves(world, *rank, measured, threads, active); };
+  profile.one_rank = time(world.is_root());
+  profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0);
+  profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true);
+  profile.waiting_thread = time_waiting(world, *rank, measured, threads, profile.all_hosts);
+  time_messages(world, measured, profile);
+  return profile;
+}
+
+}  // namespace unisono::planning

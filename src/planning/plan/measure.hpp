@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/profile.hpp"
+#include "plan/ways.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/models/model.hpp"
+
+namespace unisono::planning {
+
+/// What is measured of a model.
+struct Measured {
+  const settings::Config& config;
+  const models::ModelInputs& inputs;
+  const models::Model& model;
+  std::vector<Index> examples;  ///< of a rank in a step, in ascending order
+  const std::vector<Way>& ways;
+};
+
+/// The model of a profile in words.
+std::string identity_of(const Measured& measured);
+
+/// Measures a profile on the ranks of `world`, in about a second for each number of examples and each encoder.
+/// Collective; the root's result is whole. \throws LaunchError where hosts have different numbers of ranks
+Profile measure_profile(comm::Communicator& world, const Measured& measured, Log& log);
+
+}  // namespace unisono::planning

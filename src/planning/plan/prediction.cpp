@@ -1,0 +1,201 @@
+#include "plan/prediction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/session/memory.hpp"
+#include "unisono/session/model_parts.hpp"
+
+// How long a step takes:
+//   gradient + update + messages + what is exposed of the links
+// Gradients and updates are as measured, with as many ranks at work as there will be. Compressing, mixing and copying
+// messages takes time of the ranks' cores, which all compute. Links (network.cpp) work meanwhile: only what outlasts
+// the computation is exposed.
+namespace unisono::planning {
+namespace {
+
+using strategies::During;
+using strategies::Exchange;
+using strategies::Pattern;
+
+/// Floats that an update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
+double floats_of_update(int states) { return 3.0 + 2.0 * states; }
+
+const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
+  if (ranks.all() == 1) return profile.one_rank;
+  return ranks.hosts == 1 ? profile.one_host : profile.all_hosts;
+}
+
+const EncoderSpeed* encoder_of(const Profile& profile, const Way& way) {
+  const auto found = std::ranges::find(profile.encoders, way.name, &EncoderSpeed::of);
+  return found == profile.encoders.end() ? nullptr : &*found;
+}
+
+class Predictor {
+ public:
+  Predictor(const Planned& planned, const Way& way, const Ranks& ranks)
+      : planned_(planned),
+        way_(way),
+        ranks_(ranks),
+        network_(planned.profile, ranks, planned.measured_links),
+        strategy_(strategies::make_strategy(way.config.strategy)),
+        states_(optim::optimizer_state_vectors(way.config.optimizer)),
+        traffic_(*strategy_->traffic(planned.model, ranks.all(), states_)),
+        encoder_(encoder_of(planned.profile, way)) {}
+
+  Prediction predict();
+
+ private:
+  double bytes_of(const Exchange& exchange) const;
+  ExchangeCost encoded(const Exchange& exchange) const;
+  ExchangeCost cost_of(const Exchange& exchange) const {
+    return exchange.encoded && encoder_ != nullptr ? encoded(exchange) : network_.cost(exchange, bytes_of(exchange));
+  }
+  void add(const Exchange& exchange);
+  double exposed_of_buckets(const Exchange& exchange) const;
+  std::int64_t memory() const;
+
+  const Planned& planned_;
+  const Way& way_;
+  const Ranks ranks_;
+  const Network network_;
+  const std::unique_ptr<strategies::Strategy> strategy_;
+  const int states_;
+  const strategies::Traffic traffic_;
+  const EncoderSpeed* encoder_;
+  Prediction made_;
+};
+
+double Predictor::bytes_of(const Exchange& exchange) const {
+  const double bytes = exchange.encoded && encoder_ != nullptr ? encoder_->bytes_per_float : sizeof(float);
+  return bytes * static_cast<double>(exchange.floats);
+}
+
+/// Seconds of a sum of messages that are compressed; what of it is on links counts as such.
+ExchangeCost Predictor::encoded(const Exchange& exchange) const {
+  const Profile& profile = planned_.profile;
+  const auto n = static_cast<double>(exchange.floats), all = static_cast<double>(ranks_.all());
+  ExchangeCost cost = network_.cost(exchange, bytes_of(exchange));
+  const bool is_sum = exchange.pattern == Pattern::slices || exchange.pattern == Pattern::gather;
+  const bool same_ranks = ranks_.per_host == profile.ranks_per_host;
+  if (is_sum && same_ranks && ranks_.hosts == 1 && encoder_->in_host_ns > 0) {
+    cost.copying = 1e-9 * encoder_->in_host_ns * n;
+    return cost;
+  }
+  double encoded = n, added = n;
+  if (exchange.pattern == Pattern::slices) {
+    encoded += n / all;
+    added += n;
+  } else if (exchange.pattern == Pattern::gather) {
+    added *= all;
+  }
+  cost.copying += 1e-9 * (encoder_->encode_ns * encoded + encoder_->add_ns * added);
+  if (is_sum && same_ranks && ranks_.hosts == profile.hosts && planned_.measured_links && encoder_->of_all_ns > 0) {
+    cost.link = std::max(0.0, 1e-9 * encoder_->of_all_ns * n - cost.copying);
+  }
+  return cost;
+}
+
+/// Waiting for an exchange whose parts start as the backward pass finishes them, from the last layer to the first.
+double Predictor::exposed_of_buckets(const Exchange& exchange) const {
+  constexpr double kForward = 1.0 / 3;  // of the flops of a step
+  const auto layers = planned_.model.summary(made_.examples);
+  double flops = 0, parameters = 0;
+  for (const models::LayerSummary& layer : layers) {
+    flops += layer.flops_per_example;
+    parameters += static_cast<double>(layer.parameters);
+  }
+  const double whole_bytes = std::max(parameters * sizeof(float), 1.0);
+  const auto bucket =
+      static_cast<double>(way_.config.communication.bucket_bytes > 0 ? way_.config.communication.bucket_bytes
+                                                                     : comm::kBucketBytesBetweenNodes);
+  double ready = kForward * made_.gradient, sent = ready, final_bytes = 0, started = 0;
+  const auto start = [&](double until) {
+    Exchange part = exchange;
+    part.floats = static_cast<Index>(static_cast<double>(exchange.floats) * (until - started) / whole_bytes);
+    sent = std::max(sent, ready) + cost_of(part).link;
+    started = until;
+  };
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    ready += (1 - kForward) * made_.gradient * layer->flops_per_example / std::max(flops, 1.0);
+    final_bytes += sizeof(float) * static_cast<double>(layer->parameters);
+    while (final_bytes - started >= bucket) start(started + bucket);
+  }
+  ready = made_.gradient;
+  if (final_bytes > started) start(final_bytes);
+  return std::max(sent - made_.gradient, 0.0);
+}
+
+void Predictor::add(const Exchange& exchange) {
+  const ExchangeCost cost = cost_of(exchange);
+  const double every = exchange.every_steps;
+  made_.sent_bytes += cost.sent_bytes / every;
+  made_.messages += cost.copying / every;
+  switch (exchange.during) {
+    case During::nothing:
+      made_.exposed += cost.link / every;
+      break;
+    case During::backward:
+      made_.exposed += exposed_of_buckets(exchange) / every;
+      break;
+    case During::gradient:
+      made_.exposed += std::max(cost.link - made_.gradient, 0.0) / every;
+      break;
+    case During::period:
+      made_.exposed += std::max(cost.link / every - made_.gradient - made_.update, 0.0);
+      break;
+  }
+}
+
+std::int64_t Predictor::memory() const {
+  LocalReducer alone;
+  models::ModelContext context =
+      session::model_context(planned_.backend, alone, strategy_->steps_together(), way_.config);
+  context.training_examples = planned_.data.train;
+  const session::ModelOfRank of_rank(way_.config, session::inputs_of(planned_.data), context);
+  return session::sum(session::predict_memory({.config = way_.config,
+                                               .model = of_rank.model(),
+                                               .backend = planned_.backend,
+                                               .data = planned_.data,
+                                               .ranks = ranks_.all(),
+                                               .rank = 0,
+                                               .one_node = ranks_.hosts == 1,
+                                               .strategy = *strategy_,
+                                               .process_bytes = planned_.process_bytes}));
+}
+
+Prediction Predictor::predict() {
+  const StepCurves& steps = steps_on(planned_.profile, ranks_);
+  const int workers = strategy_->workers(ranks_.all());
+  const auto batch = static_cast<double>(way_.config.train.batch_size), examples = batch / workers;
+  made_.ranks = ranks_;
+  made_.makes_serial_steps = traffic_.makes_serial_steps;
+  made_.examples = static_cast<Index>(std::ceil(examples));
+  made_.gradient = steps.gradients().at(examples);
+  if (ranks_.all() > 1) made_.gradient *= std::pow(planned_.profile.waiting_thread, traffic_.waiting_threads);
+  made_.update = steps.updates().at(examples);
+  if (traffic_.makes_own_steps || ranks_.all() == 1) {
+    made_.update = std::max(steps.whole_steps().at(examples) - steps.gradients().at(examples), 0.0);
+  }
+  if (ranks_.all() > 1) {
+    const double floats = floats_of_update(states_) * static_cast<double>(planned_.model.layout().size());
+    made_.messages = traffic_.touched_floats * steps.updates().at(examples) / floats;
+    for (const Exchange& exchange : traffic_.exchanges) add(exchange);
+  }
+  made_.examples_per_second = batch / made_.seconds();
+  const double alone = examples / planned_.profile.one_rank.whole_steps().at(examples);
+  made_.efficiency = made_.examples_per_second / (alone * ranks_.all());
+  made_.memory_bytes = memory();
+  return made_;
+}
+
+}  // namespace
+
+Prediction predict(const Planned& planned, const Way& way, const Ranks& ranks) {
+  return Predictor(planned, way, ranks).predict();
+}
+
+}  // namespace unisono::planning

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/network.hpp"
+#include "plan/profile.hpp"
+#include "plan/ways.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/kernels/backend.hpp"
+#include "unisono/models/model.hpp"
+
+namespace unisono::planning {
+
+/// What a way of training would do on some ranks.
+struct Prediction {
+  Ranks ranks;
+  bool makes_serial_steps = false;  ///< but for the order of sums
+  Index examples = 0;               ///< of a rank in a step
+  // Of a step, in seconds:
+  double gradient = 0, update = 0;
+  double messages = 0;  ///< compressing, mixing and copying, beside the update
+  double exposed = 0;   ///< waiting for links
+  double seconds() const { return gradient + update + messages + exposed; }
+  double sent_bytes = 0;           ///< by a host to other hosts, in a step
+  double examples_per_second = 0;  ///< of all ranks
+  double efficiency = 0;           ///< of as many ranks that are each as fast as one alone
+  std::int64_t memory_bytes = 0;   ///< of a rank
+};
+
+/// A model, and what is known of it.
+struct Planned {
+  const Profile& profile;
+  const models::Model& model;
+  kernels::Backend& backend;
+  const data::DatasetInfo& data;
+  std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated
+  bool measured_links = true;      ///< see Network
+};
+
+/// \pre the way's strategy has a `traffic` of the model
+Prediction predict(const Planned& planned, const Way& way, const Ranks& ranks);
+
+}  // namespace unisono::planning

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/base/config.hpp"
+
+namespace unisono::planning {
+
+/// A function of a size that was measured at some sizes, and is linear between them.
+struct Curve {
+  std::vector<double> sizes, seconds;  ///< sizes ascend
+
+  /// Beyond the first and last size it goes on as between the two nearest ones, but not below 0; one size alone is on a
+  /// line through 0.
+  double at(double size) const;
+  bool empty() const { return sizes.empty(); }
+};
+
+/// A way for messages between two ranks.
+struct Link {
+  double microseconds = 0;          ///< from the start of a short message to its arrival
+  double megabytes_per_second = 0;  ///< in each direction; 0: unknown
+
+  double latency() const { return 1e-6 * microseconds; }
+  double bytes_per_second() const { return 1e6 * megabytes_per_second; }
+  void describe(ConfigVisitor& visitor);
+};
+
+/// The steps of a rank, of several numbers of examples, while some ranks compute at once.
+struct StepCurves {
+  std::vector<double> examples;
+  std::vector<double> gradient;  ///< seconds of the gradients alone
+  std::vector<double> whole;     ///< seconds of whole steps, updates included, as one rank makes them by itself
+  std::vector<double> update;    ///< seconds of an update by itself
+  void describe(ConfigVisitor& visitor);
+
+  Curve gradients() const { return {examples, gradient}; }
+  Curve whole_steps() const { return {examples, whole}; }
+  Curve updates() const { return {examples, update}; }
+};
+
+/// Seconds of sums over ranks.
+struct SumCurve {
+  std::vector<double> bytes, seconds;
+  void describe(ConfigVisitor& visitor);
+  Curve curve() const { return {bytes, seconds}; }
+};
+
+/// What a compressed sum takes.
+struct EncoderSpeed {
+  std::string of = {};         ///< the way of training whose messages these are
+  double encode_ns = 0;        ///< to compress a float, on one core
+  double add_ns = 0;           ///< to add a message to a sum, for each float that it is about
+  double bytes_per_float = 0;  ///< of a message
+  double in_host_ns = 0;       ///< a sum over the ranks of a host, for each float; 0: it has one
+  double of_all_ns = 0;        ///< a sum over all ranks; 0: there is one host
+  void describe(ConfigVisitor& visitor);
+};
+
+/// What was measured of a model on some ranks: enough to predict its steps on others. A file in TOML, which may be
+/// edited: a link's speed may be given for a cluster that is not there.
+struct Profile {
+  std::string cpu = {};    ///< "AMD EPYC 9R14"
+  std::string model = {};  ///< what was trained, in words; profiles of other models do not fit
+  std::int64_t hosts = 1, ranks_per_host = 1, threads = 1;  ///< on which it was measured
+  StepCurves one_rank = {};                                 ///< while no other rank computes
+  StepCurves one_host = {};                                 ///< while all ranks of one host compute
+  StepCurves all_hosts = {};                                ///< while all ranks of all hosts compute
+  double waiting_thread = 1;  ///< times that a step takes beside a thread of the rank that waits for messages
+  SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one
+  Link in_host = {}, between_hosts = {};
+  std::vector<EncoderSpeed> encoders = {};
+
+  void describe(ConfigVisitor& visitor);
+};
+
+/// \throws ConfigError where it is no profile
+Profile read_profile(const std::string& path);
+std::string text_of(const Profile& profile);
+
+}  // namespace unisono::planning

@@ -1,0 +1,129 @@
+"""unisono plan: predictions that follow from a profile, a recommendation, and the config that it writes."""
+
+import json
+import re
+import unittest
+
+from harness import BinaryTest, settings
+
+NETWORK = """
+name = "net"
+[data]
+path = "digits.h5"
+[model]
+kind = "network"
+layers = [{ kind = "dense", units = 64 }, { kind = "relu" }, { kind = "dense", units = 10 }]
+[optimizer]
+kind = "sgd"
+learning_rate = 0.1
+momentum = 0.9
+[train]
+epochs = 1
+batch_size = 24
+threads = 1
+"""
+
+
+class Plan(BinaryTest):
+    def setUp(self):
+        super().setUp()
+        self.write("net.toml", NETWORK)
+
+    def plan(self, *words, ranks=0):
+        return json.loads(self.succeed("plan", "net.toml", "--json", *words, ranks=ranks).out)
+
+    def refused(self, code, *words, ranks=0):
+        result = self.unisono("plan", "net.toml", *words, ranks=ranks)
+        self.assertEqual(result.code, code, result)
+        self.assertLessEqual(result.err.count("error"), 1, result)  # once, not once a rank
+        return result.err
+
+    def test_one_rank_is_predicted_from_its_own_steps(self):
+        plan = self.plan()
+        [only] = plan["predictions"]
+        self.assertEqual((only["hosts"], only["ranks_per_host"], only["efficiency"]), (1, 1, 1))
+        self.assertEqual(plan["recommended"], only)
+        self.assertAlmostEqual(only["epoch_seconds"], 240 / only["examples_per_second"])
+        self.assertAlmostEqual(only["node_hours_per_epoch"], only["epoch_seconds"] / 3600)
+        self.assertIn("recommended: one rank on 1 host × 1 rank", self.succeed("plan", "net.toml").out)
+
+    def test_predictions_follow_from_the_profile(self):
+        measured = self.plan("--save-profile", "profile.toml", ranks=2)
+        for way in measured["predictions"]:
+            parts = [way["seconds"][part] for part in ("gradient", "update", "messages", "waiting")]
+            self.assertAlmostEqual(sum(parts), way["seconds"]["step"])
+            self.assertAlmostEqual(way["examples_per_second"], 24 / way["seconds"]["step"])
+            self.assertEqual(way["sent_bytes_per_host"], 0)
+        rates = [way["examples_per_second"] for way in measured["predictions"]]
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.assertGreater(len(rates), 10)
+        again = self.plan("--profile", "profile.toml")
+        without_memory = lambda plan: [{**way, "memory_bytes": 0} for way in plan["predictions"]]
+        for one, other in zip(without_memory(measured), without_memory(again), strict=True):
+            self.assertEqual({**one, "seconds": 0}, {**other, "seconds": 0})
+            for part, seconds in one["seconds"].items():
+                self.assertAlmostEqual(seconds, other["seconds"][part])
+
+    def test_a_link_decides_whether_to_distribute(self):
+        self.succeed("plan", "net.toml", "--save-profile", "profile.toml", ranks=2)
+        text = (self.folder / "profile.toml").read_text()
+        # Steps that take a millisecond for each example, and nothing else that counts.
+        for key, values in {"gradient": [0.003, 0.006, 0.012, 0.024], "whole": [0.003, 0.006, 0.012, 0.024]}.items():
+            text = re.sub(rf"^{key} = .*$", f"{key} = {values}", text, flags=re.MULTILINE)
+        text = re.sub(r"^examples = .*$", "examples = [3.0, 6.0, 12.0, 24.0]", text, flags=re.MULTILINE)
+        text = re.sub(r"^update = .*$", "update = [1e-9, 1e-9, 1e-9, 1e-9]", text, flags=re.MULTILINE)
+        self.write("profile.toml", text)
+        words = ("--profile", "profile.toml", "--hosts", "1,4")
+        slow = self.plan(*words, "--link-mbit", "0.01", "--link-microseconds", "1000000")
+        self.assertEqual((slow["recommended"]["hosts"], slow["recommended"]["ranks_per_host"]), (1, 2))
+        self.assertIn("do not distribute: one of 4 hosts", " ".join(slow["reasons"]))
+        fast = self.plan(*words, "--link-mbit", "100000", "--link-microseconds", "1")
+        self.assertEqual(fast["recommended"]["hosts"], 4)
+        self.assertTrue(fast["recommended"]["serial_steps"])
+        # 50,890 floats, in lines of 16: a host of four sends three quarters of them twice.
+        sum_of_all = next(way for way in fast["predictions"] if way["hosts"] == 4 and way["way"] == "allreduce")
+        self.assertAlmostEqual(sum_of_all["sent_bytes_per_host"] / (2 * 0.75 * 4 * 50890), 1, delta=0.01)
+
+    def test_the_recommended_config_is_written(self):
+        plan = self.plan("--write", "chosen.toml", ranks=2)
+        checked = self.succeed("config", "check", "chosen.toml").out
+        for key in plan["recommended"]["settings"]:
+            name, value = key.split("=", 1)
+            self.assertIn(f"{name.split('.')[-1]} = {value}", checked)
+        self.assertIn("choose another name, or set --overwrite", self.refused(2, "--write", "chosen.toml"))
+        self.succeed("plan", "net.toml", "--write", "chosen.toml", "--overwrite")
+
+    def test_what_cannot_be_predicted_is_refused(self):
+        self.succeed("plan", "net.toml", "--save-profile", "profile.toml")
+        for words, message in {
+            ("--hosts", "1,2"): "--link-mbit",
+            ("--hosts", "0", "--link-mbit", "100"): "--hosts",
+            ("--link-microseconds", "5"): "--link-mbit",
+            ("--profile", "missing.toml"): "missing.toml",
+            ("--profile", "net.toml"): "net.toml:",
+            ("--profile", "profile.toml", "--set", "optimizer.kind=adam"): "of another model",
+            ("--profile", "profile.toml", "--save-profile", "x.toml"): "--save-profile",
+            tuple(settings("replica.stages=2")): "replica.stages",
+            tuple(settings("fault.emulated_seconds=0.1")): "[fault]",
+            tuple(settings("train.micro_batches=4")): "micro_batches",
+            tuple(settings("train.batch_size=largest")): "batch_size",
+            (
+                *("--unset", "optimizer.learning_rate", "--unset", "optimizer.momentum", "--unset", "train.batch_size"),
+                *settings("optimizer.kind=lbfgs", "strategy.kind=batch"),
+            ): "mini-batches",
+            ("--features", "5", "--classes", "2", *settings("model.kind=linear")): "plan: it predicts networks",
+        }.items():
+            with self.subTest(words):
+                error = self.refused(2, *words)
+                self.assertIn(message, error)
+        words = ("--profile", "profile.toml", *settings("optimizer.kind=adam"))
+        self.assertIn("of another model", self.refused(2, *words, ranks=2))
+
+    def test_bench_refuses_threads_that_are_workers(self):
+        result = self.unisono("bench", "net.toml", *settings("strategy.kind=hogwild"))
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("train instead", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,150 @@
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "plan/network.hpp"
+#include "plan/profile.hpp"
+#include "scratch_folder.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/planning/planning.hpp"
+#include "unisono/settings/config.hpp"
+
+using namespace unisono;
+using namespace unisono::planning;
+using strategies::Exchange;
+using strategies::Pattern;
+
+namespace {
+
+/// Links without latency: 1 GB/s in a host, 100 MB/s between hosts.
+Profile profile_of_links() {
+  Profile profile{.cpu = "a CPU", .model = "a model"};
+  profile.one_rank = {{1, 2}, {0.001, 0.002}, {0.0015, 0.0025}, {0.0005, 0.0005}};
+  profile.one_host = profile.all_hosts = profile.one_rank;
+  profile.in_host.megabytes_per_second = 1000;
+  profile.between_hosts.megabytes_per_second = 100;
+  profile.sums_in_host = {{1e6, 2e6}, {0.001, 0.002}};
+  return profile;
+}
+
+/// Of 1 MB.
+ExchangeCost cost(const Profile& profile, const Ranks& ranks, const Exchange& exchange) {
+  return Network(profile, ranks, /*measured_links=*/false).cost(exchange, 1e6);
+}
+
+}  // namespace
+
+TEST_CASE("curves go through what was measured, in straight lines", "[plan]") {
+  const Curve curve{{1, 2, 4}, {10, 12, 20}};
+  CHECK(curve.at(1) == Approx(10));
+  CHECK(curve.at(1.5) == Approx(11));
+  CHECK(curve.at(4) == Approx(20));
+  CHECK(curve.at(6) == Approx(28));
+  CHECK(curve.at(0.5) == Approx(9));
+  CHECK(Curve{{2}, {3}}.at(4) == Approx(6));
+  CHECK(Curve{{1, 2}, {1, 3}}.at(0.1) == 0);
+}
+
+TEST_CASE("exchanges send what their patterns say", "[plan]") {
+  const Profile profile = profile_of_links();
+  const Ranks alone{1, 1}, three{3, 1}, host{1, 2}, four{2, 2};
+
+  for (const Pattern pattern : {Pattern::sum, Pattern::slices, Pattern::gather, Pattern::neighbours, Pattern::serve}) {
+    CHECK(cost(profile, alone, {.pattern = pattern}).seconds() == 0);
+  }
+  // An allreduce: each of three hosts sends a third of its vector to each of two others, and then the sums.
+  CHECK(cost(profile, three, {.pattern = Pattern::sum}).sent_bytes == Approx(2 * 2e6 / 3));
+  CHECK(cost(profile, three, {.pattern = Pattern::sum}).seconds() == Approx(2 * 2e6 / 3 / 1e8));
+  CHECK(cost(profile, host, {.pattern = Pattern::sum}).seconds() == Approx(0.001));
+  CHECK(cost(profile, host, {.pattern = Pattern::sum}).sent_bytes == 0);
+  CHECK(cost(profile, four, {.pattern = Pattern::sum}).sent_bytes == Approx(1e6));
+  CHECK(cost(profile, four, {.pattern = Pattern::sum}).seconds() == Approx(0.001 + 1e6 / 1e8));
+  // Everybody's message to everybody: two ranks, two receivers elsewhere.
+  CHECK(cost(profile, four, {.pattern = Pattern::gather}).sent_bytes == Approx(4e6));
+  CHECK(cost(profile, four, {.pattern = Pattern::slices}).sent_bytes == Approx(2 * 2 * 2 * 1e6 / 4));
+  CHECK(cost(profile, four, {.pattern = Pattern::serve}).sent_bytes == Approx(1e6));
+
+  const Exchange ring{.pattern = Pattern::neighbours, .rounds = 1, .receivers = [](int, int rank) {
+                        return std::vector<int>{(rank + 1) % 4, (rank + 3) % 4};
+                      }};
+  CHECK(cost(profile, four, ring).sent_bytes == Approx(2e6));
+  const Exchange drawn{.pattern = Pattern::neighbours};
+  CHECK(cost(profile, four, drawn).sent_bytes == Approx(2 * 2.0 / 3 * 1e6));
+}
+
+TEST_CASE("short sums are sent whole, in one message to each host", "[plan]") {
+  Profile profile = profile_of_links();
+  profile.between_hosts.microseconds = 100;
+  const Network network(profile, {3, 1}, false);
+  CHECK(network.cost({.pattern = Pattern::sum}, 1000).seconds() == Approx(100e-6 + 2000 / 1e8));
+  CHECK(network.cost({.pattern = Pattern::sum}, 1000).sent_bytes == Approx(2000));
+}
+
+TEST_CASE("sums of all ranks are as measured on the ranks that were measured", "[plan]") {
+  Profile profile = profile_of_links();
+  profile.hosts = 3;
+  profile.sums_of_all = {{1e6, 2e6}, {0.05, 0.1}};
+  const Exchange sum{.pattern = Pattern::sum};
+  CHECK(Network(profile, {3, 1}, true).cost(sum, 1e6).seconds() == Approx(0.05));
+  CHECK(Network(profile, {3, 1}, false).cost(sum, 1e6).seconds() == Approx(2 * 2e6 / 3 / 1e8));
+  CHECK(Network(profile, {2, 1}, true).cost(sum, 1e6).seconds() == Approx(1e6 / 1e8));
+}
+
+TEST_CASE("a profile's text gives the same profile", "[plan]") {
+  Profile profile = profile_of_links();
+  profile.encoders = {{"allreduce, bf16", 1.5, 0.5, 2}};
+  const testing::ScratchFolder folder;
+  const auto read = [&](const std::string& written) { return read_profile(folder.file("profile.toml", written)); };
+  const std::string text = text_of(profile);
+  CHECK(text_of(read(text)) == text);
+
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const auto at = changed.find(from);
+    REQUIRE(at != std::string::npos);
+    return changed.replace(at, from.size(), to);
+  };
+  CHECK_THROWS_WITH(read(replaced("hosts = 1", "hosts = 2")), Catch::Contains("measure it again"));
+  CHECK_THROWS_WITH(read(replaced("gradient = [0.001, 0.002]", "gradient = [0.001]")), Catch::Contains("examples"));
+  CHECK_THROWS_WITH(read(replaced("gradient = [0.001, 0.002]", "gradient = [0.001, -1.0]")),
+                    Catch::Contains("above 0"));
+  CHECK_THROWS_WITH(read(replaced("examples = [1.0, 2.0]", "examples = [2.0, 1.0]")), Catch::Contains("ascend"));
+  CHECK_THROWS_AS(read("model = \"x\"\n"), ConfigError);
+}
+
+TEST_CASE("several hosts are measured, links between them included", "[plan]") {
+  const settings::Config config = settings::parse_config({.path = "net.toml",
+                                                          .text = R"(
+name = "net"
+data.path = "none"
+model = { kind = "network", layers = [{ kind = "dense", units = 8 }, { kind = "relu" }, { kind = "dense", units = 4 }] }
+optimizer.learning_rate = 0.1
+train = { batch_size = 16, threads = 1 }
+)",
+                                                          .overrides = {}});
+  const testing::ScratchFolder folder;
+  comm::run_as_threads(
+      4,
+      [&](comm::Communicator& world) {
+        Log log(world.rank(), /*terminal=*/false);
+        PlanOptions options{.data = SyntheticShape{.features = {.channels = 6, .height = 1, .width = 1}, .classes = 4}};
+        options.save_profile = folder.path("profile.toml");
+        plan(world, config, options, log);
+      },
+      60, /*ranks_per_node=*/2);
+  const Profile profile = read_profile(folder.path("profile.toml"));
+  CHECK(profile.hosts == 2);
+  CHECK(profile.ranks_per_host == 2);
+  CHECK(profile.one_rank.examples == std::vector<double>{4, 8, 16});
+  CHECK(profile.sums_of_all.bytes.size() > 1);
+  CHECK(profile.sums_in_host.bytes == profile.sums_of_all.bytes);
+  CHECK(profile.between_hosts.megabytes_per_second > 0);
+  CHECK(profile.in_host.megabytes_per_second > 0);
+  CHECK(profile.waiting_thread >= 1);
+  REQUIRE(!profile.encoders.empty());
+  for (const EncoderSpeed& encoder : profile.encoders) {
+    CHECK(encoder.in_host_ns > 0);
+    CHECK(encoder.of_all_ns > 0);
+  }
+}
