@@ -40,7 +40,12 @@ Option Option::one_of(std::initializer_list<const char*> names) {
   return Option(option_->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end()))));
 }
 Option Option::between(int least, int most) { return Option(option_->check(CLI::Range(least, most))); }
-Option Option::between(double least, double most) { return Option(option_->check(CLI::Range(least, most))); }
+Option Option::between(double least, double most) {
+  const auto is_number = [](const std::string& text) {
+    return text.find("nan") == std::string::npos ? "" : text + " is no number";
+  };
+  return Option(option_->check(CLI::Range(least, most))->check(is_number));
+}
 Option Option::positive() { return Option(option_->check(kPositive)); }
 Option Option::not_negative() { return Option(option_->check(kNotNegative)); }
 Option Option::not_empty() { return Option(option_->check(kNotEmpty)); }

@@ -121,7 +121,7 @@ void add_plan(Command app, Chosen& chosen) {
   arguments->shapes.add_to(command);
   command.add_option("--hosts", options.hosts, "numbers of hosts: 1,2,4,8 (default: those that the command runs on)")
       .separated_by(',')
-      .positive();
+      .between(1, 1 << 16);
   Option link = command
                     .add_option("--link-mbit", options.link_mbit,
                                 "speed of a host's link that is not there, in each direction, in Mbit/s")

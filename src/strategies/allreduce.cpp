@@ -207,12 +207,12 @@ StrategyKind allreduce_strategy() {
           .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .trains_replicas = true},
           .relief = relief_of_allreduce,
           .proposals = {{"allreduce", {}, "the serial run's steps"},
-                        {"allreduce, bf16", {"compression.kind=\"bf16\""}, kSentLater},
-                        {"allreduce, eight_bit", {"compression.kind=\"eight_bit\""}, kSentLater},
+                        {"allreduce, bf16", {"compression.kind=\"bf16\""}, kSentLater, true},
+                        {"allreduce, eight_bit", {"compression.kind=\"eight_bit\""}, kSentLater, true},
                         {"allreduce, one_bit", {"compression.kind=\"one_bit\""}, kSentLater},
-                        {"allreduce, top_k", {"compression.kind=\"top_k\""}, kSentLater},
+                        {"allreduce, top_k", {"compression.kind=\"top_k\""}, kSentLater, true},
                         {"allreduce, threshold", {"compression.kind=\"threshold\""}, kSentLater},
-                        {"allreduce, power_sgd", {"compression.kind=\"power_sgd\""}, kSentLater}}};
+                        {"allreduce, power_sgd", {"compression.kind=\"power_sgd\""}, kSentLater, true}}};
 }
 
 }  // namespace unisono::strategies

@@ -262,7 +262,8 @@ StrategyKind averaging_strategy() {
                          "averages of steps by themselves, applied a period later"},
                         {"averaging, period 100, outer steps (DiLoCo)",
                          {"period=100", "optimizer_state=\"keep\"", "outer.kind=\"nesterov\""},
-                         "100 steps of each rank by itself, then an outer step with momentum"}}};
+                         "100 steps of each rank by itself, then an outer step with momentum",
+                         true}}};
 }
 
 // The keys of strategy.kind = "averaging", and which of them exclude each other.

@@ -243,7 +243,7 @@ StrategyKind gossip_strategy() {
           .relief = [](const StrategySettings&, bool) -> std::string {
             return "a longer period, topology = \"exponential\" or order = \"combine_then_adapt\" waits less";
           },
-          .proposals = {{"gossip, exponential", {}, "ranks differ, and mix with one other after each step"}}};
+          .proposals = {{"gossip, exponential", {}, "ranks differ, and mix with one other after each step", true}}};
 }
 
 }  // namespace unisono::strategies

@@ -71,18 +71,38 @@ class Plan(BinaryTest):
         for key, values in {"gradient": [0.003, 0.006, 0.012, 0.024], "whole": [0.003, 0.006, 0.012, 0.024]}.items():
             text = re.sub(rf"^{key} = .*$", f"{key} = {values}", text, flags=re.MULTILINE)
         text = re.sub(r"^examples = .*$", "examples = [3.0, 6.0, 12.0, 24.0]", text, flags=re.MULTILINE)
+        waiting = "examples = [24.0]\nseconds = [0.024]"
+        text = re.sub(r"(?<=\[beside_waiting\]\n)examples = .*\nseconds = .*", waiting, text)
         text = re.sub(r"^update = .*$", "update = [1e-9, 1e-9, 1e-9, 1e-9]", text, flags=re.MULTILINE)
         self.write("profile.toml", text)
         words = ("--profile", "profile.toml", "--hosts", "1,4")
         slow = self.plan(*words, "--link-mbit", "0.01", "--link-microseconds", "1000000")
         self.assertEqual((slow["recommended"]["hosts"], slow["recommended"]["ranks_per_host"]), (1, 2))
-        self.assertIn("do not distribute: one of 4 hosts", " ".join(slow["reasons"]))
+        self.assertIn("do not distribute: on 4 hosts × 2 ranks", " ".join(slow["reasons"]))
         fast = self.plan(*words, "--link-mbit", "100000", "--link-microseconds", "1")
         self.assertEqual(fast["recommended"]["hosts"], 4)
         self.assertTrue(fast["recommended"]["serial_steps"])
         # 50,890 floats, in lines of 16: a host of four sends three quarters of them twice.
         sum_of_all = next(way for way in fast["predictions"] if way["hosts"] == 4 and way["way"] == "allreduce")
         self.assertAlmostEqual(sum_of_all["sent_bytes_per_host"] / (2 * 0.75 * 4 * 50890), 1, delta=0.01)
+
+    def test_the_settings_of_a_way_make_it(self):
+        config = NETWORK + '[strategy]\nkind = "averaging"\nperiod = 7\noptimizer_state = "keep"\n'
+        self.write("net.toml", config + '[strategy.outer]\nkind = "nesterov"\n')
+        plan = self.plan("--save-profile", "profile.toml", ranks=2)
+        ways = {way["way"]: way["settings"] for way in plan["predictions"]}
+        self.assertEqual(ways.pop("averaging, as configured"), [])
+        for name in ("averaging, period 16", "allreduce, top_k", "gossip, exponential"):
+            with self.subTest(name):
+                same = self.plan("--profile", "profile.toml", *settings(*ways[name]))
+                [asked] = {way["way"] for way in same["predictions"] if way["as_configured"]}
+                self.assertEqual(asked, name)
+
+    def test_more_ranks_than_examples_are_left_out(self):
+        self.succeed("plan", "net.toml", "--save-profile", "profile.toml")
+        plan = self.plan("--profile", "profile.toml", "--hosts", "24,25", "--link-mbit", "100")
+        self.assertEqual({way["hosts"] for way in plan["predictions"]}, {1, 24})
+        self.assertIn("fewer than there are ranks", plan["not_possible"][0]["why"])
 
     def test_the_recommended_config_is_written(self):
         plan = self.plan("--write", "chosen.toml", ranks=2)
@@ -99,10 +119,15 @@ class Plan(BinaryTest):
             ("--hosts", "1,2"): "--link-mbit",
             ("--hosts", "0", "--link-mbit", "100"): "--hosts",
             ("--link-microseconds", "5"): "--link-mbit",
+            ("--write", "x.toml", "--features", "5", "--classes", "2"): "--write",
             ("--profile", "missing.toml"): "missing.toml",
             ("--profile", "net.toml"): "net.toml:",
             ("--profile", "profile.toml", "--set", "optimizer.kind=adam"): "of another model",
             ("--profile", "profile.toml", "--save-profile", "x.toml"): "--save-profile",
+            ("--profile", "profile.toml", *settings("train.threads=2")): "train.threads is 2",
+            ("--save-profile", "nowhere/profile.toml"): "there is no folder nowhere",
+            ("--save-profile", "."): "it is a folder",
+            ("--hosts", "2", "--link-mbit", "nan"): "nan",
             tuple(settings("replica.stages=2")): "replica.stages",
             tuple(settings("fault.emulated_seconds=0.1")): "[fault]",
             tuple(settings("train.micro_batches=4")): "micro_batches",

@@ -22,6 +22,7 @@ Profile profile_of_links() {
   Profile profile{.cpu = "a CPU", .model = "a model"};
   profile.one_rank = {{1, 2}, {0.001, 0.002}, {0.0015, 0.0025}, {0.0005, 0.0005}};
   profile.one_host = profile.all_hosts = profile.one_rank;
+  profile.beside_waiting = {{1, 2}, {0.0011, 0.0022}};
   profile.in_host.megabytes_per_second = 1000;
   profile.between_hosts.megabytes_per_second = 100;
   profile.sums_in_host = {{1e6, 2e6}, {0.001, 0.002}};
@@ -43,7 +44,9 @@ TEST_CASE("curves go through what was measured, in straight lines", "[plan]") {
   CHECK(curve.at(6) == Approx(28));
   CHECK(curve.at(0.5) == Approx(9));
   CHECK(Curve{{2}, {3}}.at(4) == Approx(6));
-  CHECK(Curve{{1, 2}, {1, 3}}.at(0.1) == 0);
+  // Never less than in proportion before the first size, and never less than the last one behind it.
+  CHECK(Curve{{1, 2}, {1, 3}}.at(0.1) == Approx(0.1));
+  CHECK(Curve{{1, 2}, {3, 1}}.at(4) == Approx(1));
 }
 
 TEST_CASE("exchanges send what their patterns say", "[plan]") {
@@ -105,7 +108,7 @@ TEST_CASE("a profile's text gives the same profile", "[plan]") {
     REQUIRE(at != std::string::npos);
     return changed.replace(at, from.size(), to);
   };
-  CHECK_THROWS_WITH(read(replaced("hosts = 1", "hosts = 2")), Catch::Contains("measure it again"));
+  CHECK_THROWS_WITH(read(replaced("hosts = 1", "hosts = 2")), Catch::Contains("sums_of_all"));
   CHECK_THROWS_WITH(read(replaced("gradient = [0.001, 0.002]", "gradient = [0.001]")), Catch::Contains("examples"));
   CHECK_THROWS_WITH(read(replaced("gradient = [0.001, 0.002]", "gradient = [0.001, -1.0]")),
                     Catch::Contains("above 0"));
@@ -141,7 +144,7 @@ train = { batch_size = 16, threads = 1 }
   CHECK(profile.sums_in_host.bytes == profile.sums_of_all.bytes);
   CHECK(profile.between_hosts.megabytes_per_second > 0);
   CHECK(profile.in_host.megabytes_per_second > 0);
-  CHECK(profile.waiting_thread >= 1);
+  CHECK(profile.beside_waiting.examples == profile.one_rank.examples);
   REQUIRE(!profile.encoders.empty());
   for (const EncoderSpeed& encoder : profile.encoders) {
     CHECK(encoder.in_host_ns > 0);

@@ -93,27 +93,31 @@ class WaitingThread {
   std::thread thread_;
 };
 
-/// How many times as long steps take where each rank has a thread that waits for a message of another one. Between
-/// hosts, a thread of the communicator looks for it, too. Collective.
-double time_waiting(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads,
-                    const StepCurves& without) {
-  Log silent(world.rank(), /*terminal=*/false);
-  const std::size_t middle = without.examples.size() / 2;
-  const settings::Config config = alone(measured.config, threads, measured.examples[middle]);
+/// Gradients while each rank has a thread that waits for a message of another one. Between hosts, a thread of the
+/// communicator looks for it, too. Collective.
+GradientCurve time_beside_waiting(comm::Communicator& world, comm::Communicator& rank, const Measured& measured,
+                                  int threads, const StepCurves& without) {
   constexpr int kTag = 2;
+  Log silent(world.rank(), /*terminal=*/false);
   std::byte sent{}, received{};
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
   const auto message = world.start_receive(std::span(&received, 1), before, kTag);
-  std::array<double, 1> slowest = {0};
-  {
-    const WaitingThread waiting(without.gradient[middle]);
-    slowest[0] = time_steps(rank, config, measured.inputs, silent).gradient;
+  GradientCurve curve{.examples = without.examples, .seconds = {}};
+  for (std::size_t i = 0; i < measured.examples.size(); ++i) {
+    std::array<double, 1> slowest = {0};
+    {
+      const WaitingThread waiting(without.gradient[i]);
+      const settings::Config config = alone(measured.config, threads, measured.examples[i]);
+      slowest[0] = time_steps(rank, config, measured.inputs, silent).gradient;
+    }
+    world.barrier();
+    world.allreduce_max(std::span<double>(slowest));
+    curve.seconds.push_back(std::max(slowest[0], without.gradient[i]));
   }
-  world.barrier();
-  world.send(std::span(&sent, 1), next, kTag);
+  comm::RequestPtr sending = world.start_send(std::span(&sent, 1), next, kTag);
   message->wait();
-  world.allreduce_max(std::span<double>(slowest));
-  return std::clamp(slowest[0] / without.gradient[middle], 1.0, 10.0);
+  sending->wait();
+  return curve;
 }
 
 // Messages ------------------------------------------------------------------------------------------------------------
@@ -301,7 +305,7 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   profile.one_rank = time(world.is_root());
   profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0);
   profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true);
-  profile.waiting_thread = time_waiting(world, *rank, measured, threads, profile.all_hosts);
+  profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
   time_messages(world, measured, profile);
   return profile;
 }

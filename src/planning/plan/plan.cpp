@@ -31,9 +31,17 @@ struct Line {
 };
 
 void require_writable(const std::string& path, bool overwrite, const char* option) {
-  if (path.empty() || overwrite || !std::filesystem::exists(path)) return;
-  throw ConfigError(
-      fmt::format("{} {}: the file exists already; choose another name, or set --overwrite", option, path));
+  if (path.empty()) return;
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::string problem;
+  if (std::filesystem::is_directory(path)) {
+    problem = "it is a folder; name a file";
+  } else if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    problem = fmt::format("there is no folder {}; make it, or choose another one", folder.string());
+  } else if (!overwrite && std::filesystem::exists(path)) {
+    problem = "the file exists already; choose another name, or set --overwrite";
+  }
+  if (!problem.empty()) throw ConfigError(fmt::format("{} {}: {}", option, path, problem));
 }
 
 void write_file(const std::string& path, const std::string& text) {
@@ -147,7 +155,8 @@ class Plan {
   double epoch_seconds(const Line& line) const {
     return static_cast<double>(data_.train) / line.made.examples_per_second;
   }
-  const Line& fastest(bool serial_steps) const;
+  template <typename Suits>
+  const Line* fastest(const Suits& suits) const;
   const Line& frugal(const Line& fastest) const;
   std::vector<std::string> reasons() const;
   std::string table() const;
@@ -163,16 +172,23 @@ class Plan {
 
 void Plan::predict(const Planned& planned, const std::vector<int>& hosts) {
   unfit_ = ways_.unfit;
-  std::set<Ranks> all;
-  for (const int number : hosts) all.insert({number, static_cast<int>(profile_.ranks_per_host)});
-  all.insert({1, 1});
+  std::set<Ranks> all = {{1, 1}};
+  for (const int number : hosts) {
+    const Ranks ranks{number, static_cast<int>(profile_.ranks_per_host)};
+    if (config_.train.batch_size >= ranks.all()) {
+      all.insert(ranks);
+    } else {
+      unfit_.push_back(
+          {ranks_text(ranks), fmt::format("a step has {}, fewer than there are ranks; raise train.batch_size",
+                                          count_of(config_.train.batch_size, "example"))});
+    }
+  }
   for (const Way& way : ways_.fit) {
     const auto strategy = strategies::make_strategy(way.config.strategy);
     std::string why;
     bool fits = false;
     for (const Ranks& ranks : all) {
       if (ranks.all() == 1 && !strategy->traits().on_one_rank) continue;
-      if (config_.train.batch_size < ranks.all()) continue;
       try {
         strategies::require_fit(*strategy, planned.model, ranks.all());
       } catch (const strategies::UnfitStrategy& error) {
@@ -197,12 +213,17 @@ void Plan::predict(const Planned& planned, const std::vector<int>& hosts) {
     if (!fits && !why.empty()) unfit_.push_back({way.name, why});
   }
   std::ranges::stable_sort(lines_, std::greater<>(), [](const Line& line) { return line.made.examples_per_second; });
+  if (!lines_.empty()) return;
+  std::string text = "plan: no way of training is possible here";
+  for (const UnfitWay& way : unfit_) text += fmt::format("; {}: {}", way.name, way.why);
+  throw ConfigError(text);
 }
 
-const Line& Plan::fastest(bool serial_steps) const {
-  const auto found =
-      std::ranges::find_if(lines_, [&](const Line& line) { return line.made.makes_serial_steps || !serial_steps; });
-  return *found;
+/// The fastest line that `suits`; null: none does.
+template <typename Suits>
+const Line* Plan::fastest(const Suits& suits) const {
+  const auto found = std::ranges::find_if(lines_, suits);
+  return found == lines_.end() ? nullptr : &*found;
 }
 
 /// Of the lines with such steps that are about as fast, the one with the fewest hosts, and then ranks.
@@ -217,42 +238,54 @@ const Line& Plan::frugal(const Line& fastest) const {
   return *best;
 }
 
+bool makes_serial_steps(const Line& line) { return line.made.makes_serial_steps; }
+bool is_close(const Line& line) { return line.made.makes_serial_steps || line.way->is_close; }
+bool is_alone(const Line& line) { return line.made.ranks.all() == 1; }
+
 const Line& Plan::recommended() const {
-  const Line &any = fastest(false), &serial = fastest(true);
-  const bool worth = any.made.examples_per_second > kWorthOtherSteps * serial.made.examples_per_second;
-  return frugal(worth ? any : serial);
+  const Line *const close = fastest(is_close), *const serial = fastest(makes_serial_steps);
+  const Line& any = close == nullptr ? lines_.front() : *close;
+  const bool worth =
+      serial == nullptr || any.made.examples_per_second > kWorthOtherSteps * serial->made.examples_per_second;
+  return frugal(worth ? any : *serial);
 }
 
 std::vector<std::string> Plan::reasons() const {
-  const Line &chosen = recommended(), &serial = fastest(true), &any = fastest(false);
-  const auto alone = std::ranges::find_if(lines_, [](const Line& line) { return line.made.ranks.all() == 1; });
+  const Line &chosen = recommended(), &any = lines_.front();
+  const Line *const serial = fastest(makes_serial_steps), *const alone = fastest(is_alone);
   std::vector<std::string> reasons;
   const auto ratio = [](const Line& a, const Line& b) {
     return a.made.examples_per_second / b.made.examples_per_second;
   };
-  if (&chosen != &*alone)
+  if (alone != nullptr && &chosen != alone)
     reasons.push_back(fmt::format("{:.2g} times as fast as one rank alone", ratio(chosen, *alone)));
-  if (!chosen.made.makes_serial_steps) {
-    reasons.push_back(
-        fmt::format("{:.2g} times as fast as {} on {}, the fastest with the serial run's steps, which waits for "
-                    "messages {:.0f} % of "
-                    "the time. Compare the results (unisono study): here, {}",
-                    ratio(chosen, serial), serial.way->name, ranks_text(serial.made.ranks),
-                    100 * serial.made.exposed / serial.made.seconds(), chosen.way->result));
-  } else if (&any != &chosen && !any.made.makes_serial_steps && ratio(any, chosen) > 1) {
-    reasons.push_back(
-        fmt::format("it makes the serial run's steps; {} on {} would be {:.2g} times as fast, but has other ones",
-                    any.way->name, ranks_text(any.made.ranks), ratio(any, chosen)));
+  if (!chosen.made.makes_serial_steps && serial != nullptr) {
+    reasons.push_back(fmt::format("{:.2g} times as fast as {} on {}, the fastest with the serial run's steps",
+                                  ratio(chosen, *serial), serial->way->name, ranks_text(serial->made.ranks)));
+    const Line* const there =
+        fastest([&](const Line& line) { return line.made.makes_serial_steps && line.made.ranks == chosen.made.ranks; });
+    if (there != nullptr && there != serial) {
+      reasons.push_back(fmt::format("{} on {} would wait for links {:.0f} % of the time", there->way->name,
+                                    ranks_text(there->made.ranks), 100 * there->made.exposed / there->made.seconds()));
+    }
+    reasons.push_back(fmt::format("compare the results (unisono study), because steps differ: {}", chosen.way->result));
+  }
+  if (!is_close(any) && ratio(any, chosen) > 1) {
+    reasons.push_back(fmt::format("{} on {} would be {:.2g} times as fast, but may end with worse results: {}",
+                                  any.way->name, ranks_text(any.made.ranks), ratio(any, chosen), any.way->result));
+  } else if (chosen.made.makes_serial_steps && !any.made.makes_serial_steps && ratio(any, chosen) > 1) {
+    reasons.push_back(fmt::format("it makes the serial run's steps; {} on {} would be {:.2g} times as fast: {}",
+                                  any.way->name, ranks_text(any.made.ranks), ratio(any, chosen), any.way->result));
   }
   const Line* most = nullptr;
   for (const Line& line : lines_) {
+    if (!is_close(line)) continue;
     if (most == nullptr || line.made.ranks.hosts > most->made.ranks.hosts) most = &line;
   }
-  if (most->made.ranks.hosts > chosen.made.ranks.hosts) {
-    reasons.push_back(fmt::format(
-        "{} of {} hosts, because the fastest way on {} is {:.2g} times as fast ({})",
-        chosen.made.ranks.hosts == 1 ? "do not distribute: one" : fmt::format("{}", chosen.made.ranks.hosts),
-        most->made.ranks.hosts, most->made.ranks.hosts, ratio(*most, chosen), most->way->name));
+  if (most != nullptr && most->made.ranks.hosts > chosen.made.ranks.hosts) {
+    reasons.push_back(fmt::format("{}: on {}, the fastest such way ({}) would be {:.2g} times as fast",
+                                  chosen.made.ranks.hosts == 1 ? "do not distribute" : "fewer hosts do",
+                                  ranks_text(most->made.ranks), most->way->name, ratio(*most, chosen)));
   }
   return reasons;
 }
@@ -298,6 +331,7 @@ nlohmann::ordered_json Plan::json_of(const Line& line) const {
   nlohmann::ordered_json json = {{"way", line.way->name},
                                  {"as_configured", line.way->is_asked_for},
                                  {"result", line.way->result},
+                                 {"result_is_close", line.way->is_close || made.makes_serial_steps},
                                  {"settings", line.way->settings},
                                  {"hosts", made.ranks.hosts},
                                  {"ranks_per_host", made.ranks.per_host},
@@ -338,6 +372,11 @@ void plan(comm::Communicator& world, const settings::Config& given, const PlanOp
     require_writable(options.write, options.overwrite, "--write");
     require_writable(options.save_profile, options.overwrite, "--save-profile");
   }
+  if (!options.write.empty() && options.data) {
+    throw ConfigError(
+        "--write: the config would have no data, because shapes are given in their place; leave --features or "
+        "--vocabulary out, or set the keys that plan prints");
+  }
   const models::ModelInputs inputs = shapes_of(given, options.data);
   const data::DatasetInfo data = options.data ? session::set_like(inputs) : data::inspect_dataset(given.data);
   const settings::Config config = session::settle(given, data).config;
@@ -363,6 +402,12 @@ void plan(comm::Communicator& world, const settings::Config& given, const PlanOp
   if (profile->model != identity_of(measured)) {
     throw ConfigError(fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one",
                                   options.profile, profile->model, identity_of(measured)));
+  }
+  const std::int64_t wanted = config.train.threads;
+  if (wanted > 0 && wanted != profile->threads) {
+    throw ConfigError(
+        fmt::format("--profile {}: it is of ranks with {}, but train.threads is {}; set it alike, or measure",
+                    options.profile, count_of(profile->threads, "thread"), wanted));
   }
   if (!options.save_profile.empty()) write_file(options.save_profile, text_of(*profile));
   const bool measured_links = take_link(options, *profile);

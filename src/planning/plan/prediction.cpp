@@ -6,6 +6,7 @@
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/parallel/slice_holding.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/session/model_parts.hpp"
 
@@ -56,6 +57,7 @@ class Predictor {
   }
   void add(const Exchange& exchange);
   double exposed_of_buckets(const Exchange& exchange) const;
+  bool shards_updates() const;
   std::int64_t memory() const;
 
   const Planned& planned_;
@@ -150,6 +152,14 @@ void Predictor::add(const Exchange& exchange) {
   }
 }
 
+/// Whether each rank makes a part of each update.
+bool Predictor::shards_updates() const {
+  const parallel::Sharding sharding = strategy_->sharding();
+  if (sharding != parallel::Sharding::where_faster) return sharding == parallel::Sharding::always;
+  return ranks_.hosts == 1 && way_.config.communication.tree_leaves() == 0 &&
+         parallel::are_faster_on_one_node(planned_.model.layout().size(), states_, ranks_.all());
+}
+
 std::int64_t Predictor::memory() const {
   LocalReducer alone;
   models::ModelContext context =
@@ -175,13 +185,18 @@ Prediction Predictor::predict() {
   made_.makes_serial_steps = traffic_.makes_serial_steps;
   made_.examples = static_cast<Index>(std::ceil(examples));
   made_.gradient = steps.gradients().at(examples);
-  if (ranks_.all() > 1) made_.gradient *= std::pow(planned_.profile.waiting_thread, traffic_.waiting_threads);
+  if (ranks_.all() > 1 && traffic_.waiting_threads > 0) {
+    const Profile& profile = planned_.profile;
+    const double beside = profile.beside_waiting.curve().at(examples) / profile.all_hosts.gradients().at(examples);
+    made_.gradient *= std::pow(std::max(beside, 1.0), traffic_.waiting_threads);
+  }
   made_.update = steps.updates().at(examples);
   if (traffic_.makes_own_steps || ranks_.all() == 1) {
     made_.update = std::max(steps.whole_steps().at(examples) - steps.gradients().at(examples), 0.0);
   }
   if (ranks_.all() > 1) {
     const double floats = floats_of_update(states_) * static_cast<double>(planned_.model.layout().size());
+    if (shards_updates()) made_.update /= ranks_.all();
     made_.messages = traffic_.touched_floats * steps.updates().at(examples) / floats;
     for (const Exchange& exchange : traffic_.exchanges) add(exchange);
   }

@@ -1,19 +1,26 @@
 #include "plan/profile.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "unisono/base/errors.hpp"
 
 namespace unisono::planning {
 namespace {
 
-/// Whether lists have as many positive numbers as `sizes`, which ascend.
+constexpr double kLongest = 1e6;  // seconds
+
+/// Whether lists have as many possible seconds as `sizes`, which ascend.
 bool are_measured(const std::vector<double>& sizes, std::initializer_list<const std::vector<double>*> lists) {
   const bool ascend = std::ranges::adjacent_find(sizes, std::greater_equal<>()) == sizes.end();
   const auto fits = [&](const std::vector<double>* list) {
-    return list->size() == sizes.size() && std::ranges::all_of(*list, [](double value) { return value > 0; });
+    const auto possible = [](double seconds) { return seconds > 0 && seconds <= kLongest; };
+    return list->size() == sizes.size() && std::ranges::all_of(*list, possible);
   };
   return ascend && (sizes.empty() || sizes.front() > 0) && std::ranges::all_of(lists, fits);
 }
@@ -26,7 +33,11 @@ double Curve::at(double size) const {
   right = std::clamp<std::ptrdiff_t>(right, 1, std::ssize(sizes) - 1);
   const auto b = static_cast<std::size_t>(right), a = b - 1;
   const double slope = (seconds[b] - seconds[a]) / (sizes[b] - sizes[a]);
-  return std::max(seconds[a] + slope * (size - sizes[a]), 0.0);
+  const double on_line = seconds[a] + slope * (size - sizes[a]);
+  const double least = size < sizes.front()  ? seconds.front() * size / sizes.front()
+                       : size > sizes.back() ? seconds.back()
+                                             : 0;
+  return std::max(on_line, least);
 }
 
 void Link::describe(ConfigVisitor& visitor) {
@@ -40,6 +51,8 @@ void Link::describe(ConfigVisitor& visitor) {
                  .unit = "MB/s",
                  .range = at_least(0).at_most(1e7)},
                 megabytes_per_second);
+  visitor.require("megabytes_per_second", megabytes_per_second == 0 || megabytes_per_second >= 1e-3,
+                  "megabytes_per_second must be 0, or 0.001 or more");
 }
 
 void StepCurves::describe(ConfigVisitor& visitor) {
@@ -50,24 +63,34 @@ void StepCurves::describe(ConfigVisitor& visitor) {
                  .unit = "s"},
                 whole);
   visitor.field({.name = "update", .meaning = "seconds of an update by itself", .unit = "s"}, update);
-  visitor.require("examples", are_measured(examples, {&gradient, &whole, &update}),
-                  "examples must ascend, and each needs its gradient, whole and update seconds, above 0");
+  visitor.require(
+      "examples", are_measured(examples, {&gradient, &whole, &update}),
+      "examples must ascend, and each needs its gradient, whole and update seconds, above 0 and at most 1e6");
+}
+
+void GradientCurve::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "examples", .meaning = "examples of a rank in a step, in ascending order"}, examples);
+  visitor.field({.name = "seconds", .meaning = "seconds of the gradient of so many", .unit = "s"}, seconds);
+  visitor.require("examples", !examples.empty() && are_measured(examples, {&seconds}),
+                  "examples must ascend, and each needs its seconds, above 0 and at most 1e6");
 }
 
 void SumCurve::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "bytes", .meaning = "bytes of the vectors that are added up, in ascending order"}, bytes);
   visitor.field({.name = "seconds", .meaning = "seconds of each", .unit = "s"}, seconds);
-  visitor.require("bytes", are_measured(bytes, {&seconds}), "bytes must ascend, and each needs its seconds, above 0");
+  visitor.require("bytes", are_measured(bytes, {&seconds}),
+                  "bytes must ascend, and each needs its seconds, above 0 and at most 1e6");
 }
 
 void EncoderSpeed::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "of", .meaning = "the line of the table of ways whose messages are made so", .required = true},
                 of);
-  visitor.field({.name = "encode_ns", .meaning = "to compress a float", .unit = "ns", .range = above(0)}, encode_ns);
+  visitor.field({.name = "encode_ns", .meaning = "to compress a float", .unit = "ns", .range = above(0).at_most(1e6)},
+                encode_ns);
   visitor.field({.name = "add_ns",
                  .meaning = "to add a message to a sum, for each of its floats",
                  .unit = "ns",
-                 .range = above(0)},
+                 .range = above(0).at_most(1e6)},
                 add_ns);
   visitor.field({.name = "bytes_per_float",
                  .meaning = "bytes of a message for each float that it is about",
@@ -77,12 +100,12 @@ void EncoderSpeed::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "in_host_ns",
                  .meaning = "a whole sum over the ranks of a host, for each of its floats; 0: the host has one rank",
                  .unit = "ns",
-                 .range = at_least(0)},
+                 .range = at_least(0).at_most(1e6)},
                 in_host_ns);
   visitor.field({.name = "of_all_ns",
                  .meaning = "a whole sum over all ranks, for each of its floats; 0: there is one host",
                  .unit = "ns",
-                 .range = at_least(0)},
+                 .range = at_least(0).at_most(1e6)},
                 of_all_ns);
 }
 
@@ -90,16 +113,25 @@ void Profile::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "cpu", .meaning = "the CPU of the hosts", .required = true}, cpu);
   visitor.field(
       {.name = "model", .meaning = "the model that was trained; others need another profile", .required = true}, model);
-  visitor.field({.name = "hosts", .meaning = "hosts on which this was measured", .range = at_least(1)}, hosts);
-  visitor.field({.name = "ranks_per_host", .meaning = "ranks on each of them", .range = at_least(1)}, ranks_per_host);
-  visitor.field({.name = "threads", .meaning = "threads of each rank", .range = at_least(1)}, threads);
+  visitor.field({.name = "hosts",
+                 .meaning = "hosts on which this was measured",
+                 .range = at_least(1).at_most(1 << 16),
+                 .required = true},
+                hosts);
+  visitor.field({.name = "ranks_per_host",
+                 .meaning = "ranks on each of them",
+                 .range = at_least(1).at_most(4096),
+                 .required = true},
+                ranks_per_host);
+  visitor.field(
+      {.name = "threads", .meaning = "threads of each rank", .range = at_least(1).at_most(1 << 16), .required = true},
+      threads);
   visitor.section({.name = "one_rank", .meaning = "steps of a rank while no other one computes"}, one_rank);
   visitor.section({.name = "one_host", .meaning = "steps of a rank while all ranks of its host compute"}, one_host);
   visitor.section({.name = "all_hosts", .meaning = "steps of a rank while all ranks of all hosts compute"}, all_hosts);
-  visitor.field({.name = "waiting_thread",
-                 .meaning = "how many times as long a step takes beside a thread of the rank that waits for messages",
-                 .range = at_least(0.5).at_most(10)},
-                waiting_thread);
+  visitor.section({.name = "beside_waiting",
+                   .meaning = "gradients while all compute, and each rank has a thread that waits for a message"},
+                  beside_waiting);
   visitor.section({.name = "sums_in_host", .meaning = "sums over the ranks of a host; empty: it has one"},
                   sums_in_host);
   visitor.section({.name = "sums_of_all", .meaning = "sums over all ranks of all hosts; empty: there is one host"},
@@ -107,16 +139,20 @@ void Profile::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "in_host", .meaning = "messages between ranks of a host"}, in_host);
   visitor.section({.name = "between_hosts", .meaning = "messages between hosts"}, between_hosts);
   visitor.list({.name = "encoders", .meaning = "what compressing takes"}, encoders);
+  std::set<std::string> names;
+  for (const EncoderSpeed& encoder : encoders) names.insert(encoder.of);
+  visitor.require("encoders", names.size() == encoders.size(), "each way of training may have one encoder; remove one");
   visitor.require("in_host", ranks_per_host == 1 || in_host.megabytes_per_second > 0,
                   "megabytes_per_second must be above 0 where a host has several ranks");
   for (const auto& [name, steps] :
        {std::pair("one_rank", &one_rank), {"one_host", &one_host}, {"all_hosts", &all_hosts}}) {
-    visitor.require(name, !steps->examples.empty(), "a profile needs these steps: measure it again");
+    visitor.require(name, !steps->examples.empty(),
+                    fmt::format("[{}] is missing, or has no examples: measure the profile again", name));
   }
   visitor.require("sums_in_host", ranks_per_host == 1 || !sums_in_host.bytes.empty(),
-                  "a host with several ranks needs these sums: measure it again");
+                  "[sums_in_host] is missing, but a host has several ranks: measure the profile again");
   visitor.require("sums_of_all", hosts == 1 || !sums_of_all.bytes.empty(),
-                  "several hosts need these sums: measure it again");
+                  "[sums_of_all] is missing, but there are several hosts: measure the profile again");
 }
 
 Profile read_profile(const std::string& path) {

@@ -12,8 +12,8 @@ namespace unisono::planning {
 struct Curve {
   std::vector<double> sizes, seconds;  ///< sizes ascend
 
-  /// Beyond the first and last size it goes on as between the two nearest ones, but not below 0; one size alone is on a
-  /// line through 0.
+  /// Beyond the first and last size it goes on as between the two nearest ones, but before the first one not below a
+  /// line through 0, and behind the last one not below that; one size alone is on a line through 0.
   double at(double size) const;
   bool empty() const { return sizes.empty(); }
 };
@@ -39,6 +39,13 @@ struct StepCurves {
   Curve gradients() const { return {examples, gradient}; }
   Curve whole_steps() const { return {examples, whole}; }
   Curve updates() const { return {examples, update}; }
+};
+
+/// Seconds of the gradients of so many examples.
+struct GradientCurve {
+  std::vector<double> examples, seconds;
+  void describe(ConfigVisitor& visitor);
+  Curve curve() const { return {examples, seconds}; }
 };
 
 /// Seconds of sums over ranks.
@@ -68,7 +75,7 @@ struct Profile {
   StepCurves one_rank = {};                                 ///< while no other rank computes
   StepCurves one_host = {};                                 ///< while all ranks of one host compute
   StepCurves all_hosts = {};                                ///< while all ranks of all hosts compute
-  double waiting_thread = 1;  ///< times that a step takes beside a thread of the rank that waits for messages
+  GradientCurve beside_waiting = {};  ///< while all compute, and each rank has a thread that waits for a message
   SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one
   Link in_host = {}, between_hosts = {};
   std::vector<EncoderSpeed> encoders = {};

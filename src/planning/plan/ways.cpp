@@ -10,10 +10,26 @@
 namespace unisono::planning {
 namespace {
 
+/// What of a config is changed by another `[strategy]`, as words for --set: its kind, the keys that a proposal names,
+/// and those that the config has, too, with another value.
+std::vector<std::string> changes(const std::string& before, const settings::Config& after,
+                                 const std::vector<std::string>& proposed) {
+  std::vector<std::string> sets = proposed;
+  const auto tree_of = [](const std::string& text) { return config_tree({.path = "", .text = text, .overrides = {}}); };
+  for (const ConfigDifference& one : differences(tree_of(before), tree_of(settings::effective_config(after)))) {
+    const bool is_named =
+        std::ranges::any_of(sets, [&](const std::string& set) { return set.starts_with(one.key + "="); });
+    if (!one.key.starts_with("strategy.") || is_named || !one.before || !one.after) continue;
+    sets.push_back(fmt::format("{}={}", one.key, toml_text(*one.after)));
+  }
+  return sets;
+}
+
 /// The config with a proposed strategy. \throws ConfigError where it does not suit the rest of the config
 Way proposed(const std::string& effective, std::string_view kind, const strategies::Proposal& proposal,
              const models::ModelKinds& models) {
   Way way{.name = std::string(proposal.name),
+          .is_close = proposal.is_close,
           .result = std::string(proposal.result),
           .settings = {fmt::format("strategy.kind=\"{}\"", kind)}};
   for (const std::string_view key : proposal.keys) way.settings.push_back(fmt::format("strategy.{}", key));
@@ -22,6 +38,7 @@ Way proposed(const std::string& effective, std::string_view kind, const strategi
                                        .overrides = way.settings,
                                        .removals = {"strategy"}},
                                       models);
+  way.settings = changes(effective, way.config, way.settings);
   return way;
 }
 
@@ -40,6 +57,7 @@ Ways ways_of(const settings::Config& config, const models::ModelKinds& models) {
         } else {
           ways.fit.front().name = way.name;
           ways.fit.front().result = way.result;
+          ways.fit.front().is_close = way.is_close;
         }
       } catch (const ConfigError& error) {
         ways.unfit.push_back({std::string(proposal.name), error.what()});

@@ -11,6 +11,7 @@ namespace unisono::planning {
 /// A way to train a config's model: the config with another `[strategy]`.
 struct Way {
   std::string name;                        ///< "allreduce, eight_bit"
+  bool is_close = false;                   ///< see strategies::Proposal
   std::string result = {};                 ///< how its steps differ from the serial run's
   std::vector<std::string> settings = {};  ///< keys with which the config becomes this one; empty: it is the config
   settings::Config config = {};
