@@ -185,14 +185,16 @@ Prediction Predictor::predict() {
   made_.makes_serial_steps = traffic_.makes_serial_steps;
   made_.examples = static_cast<Index>(std::ceil(examples));
   made_.gradient = steps.gradients().at(examples);
+  made_.update = steps.updates().at(examples);
+  if (traffic_.makes_own_steps || ranks_.all() == 1) {
+    const double whole = steps.whole_steps().at(examples);
+    made_.gradient = std::min(made_.gradient, whole);
+    made_.update = whole - made_.gradient;
+  }
   if (ranks_.all() > 1 && traffic_.waiting_threads > 0) {
     const Profile& profile = planned_.profile;
     const double beside = profile.beside_waiting.curve().at(examples) / profile.all_hosts.gradients().at(examples);
     made_.gradient *= std::pow(std::max(beside, 1.0), traffic_.waiting_threads);
-  }
-  made_.update = steps.updates().at(examples);
-  if (traffic_.makes_own_steps || ranks_.all() == 1) {
-    made_.update = std::max(steps.whole_steps().at(examples) - steps.gradients().at(examples), 0.0);
   }
   if (ranks_.all() > 1) {
     const double floats = floats_of_update(states_) * static_cast<double>(planned_.model.layout().size());
