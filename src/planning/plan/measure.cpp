@@ -173,9 +173,10 @@ Link time_ring(comm::Communicator& ring, double longest) {
     }
     return median(rounds);
   };
-  const double latency = seconds(kShort), more = seconds(most) - seconds(less);
-  return {.microseconds = 1e6 * latency,
-          .megabytes_per_second = 1e-6 * static_cast<double>(most - less) / std::max(more, 1e-9)};
+  const double latency = seconds(kShort), whole = std::max(seconds(most), 1e-9);
+  const double more =
+      std::max(whole - seconds(less), whole / 4);  // three quarters of the bytes, however it is disturbed
+  return {.microseconds = 1e6 * latency, .megabytes_per_second = 1e-6 * static_cast<double>(most - less) / more};
 }
 
 // Encoders ------------------------------------------------------------------------------------------------------------
