@@ -206,14 +206,14 @@ void bench(comm::Communicator& world, const settings::Config& given, const Bench
       [&inputs] { return session::set_like(inputs); }, options.json ? silent : log);
   const settings::Config& config = ranks.settled.config;
   BenchTrial trial(ranks, inputs, options.json ? silent : log);
+  require_cores(world, trial.parts().placement);
+  if (options.layers) require_layers(config, trial, world.size());
   if (trial.parts().strategy->has_workers(*trial.parts().model)) {
     throw ConfigError(fmt::format(
         "strategy.kind = \"{}\": bench makes batches for one worker on each rank, but here each thread is one; "
         "train instead, and see the speed in the summary",
         config.strategy.kind));
   }
-  require_cores(world, trial.parts().placement);
-  if (options.layers) require_layers(config, trial, world.size());
   const BenchTiming warm_up = trial.warm_up();
   const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));
   const BenchTiming timing =
