@@ -173,8 +173,7 @@ Traffic traffic_of_sum(const ParameterLayout& layout, const parallel::Compressio
     return {.exchanges = {{.floats = sizes.left + sizes.exact}, {.floats = sizes.right}},
             .touched_floats = passes * static_cast<double>(sizes.compressed)};
   }
-  const parallel::CompressedBlocks blocks =
-      parallel::divide_blocks(layout, parallel::blocks_to_compress(layout, compression.exact));
+  const parallel::CompressedBlocks blocks = parallel::divide_blocks(layout, compression);
   const Index compressed = parallel::size_of(blocks.compressed);
   const Exchange encoded{.pattern = encoder->is_dense() ? Pattern::slices : Pattern::gather,
                          .floats = compressed,

@@ -27,8 +27,6 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr std::int64_t kFirstPeriod = 16;  // of adaptive periods
-
 class Averaging final : public Strategy {
  public:
   explicit Averaging(const AveragingSettings& settings) : settings_(settings) {}
@@ -61,10 +59,8 @@ std::vector<parallel::StateVector> Averaging::state_vectors() const {
   return vectors;
 }
 
-/// The period, or the first one of those that become shorter.
 std::optional<Traffic> Averaging::traffic(const models::Model& model, int, int states) const {
-  const std::int64_t first = settings_.first_period > 0 ? settings_.first_period : kFirstPeriod;
-  const auto period = static_cast<double>(settings_.is_adaptive() ? first : settings_.period);
+  const auto period = static_cast<double>(settings_.longest_period());
   Traffic traffic{.touched_floats = 3.0 * static_cast<double>(model.layout().size()) / period};
   if (settings_.compression.is_on()) {
     traffic = traffic_of_sum(model.layout(), settings_.compression);
@@ -137,8 +133,7 @@ Averages::Averages(TrainContext& run, const AveragingSettings& settings, Adaptiv
   }
   if (settings.node_period > 0) nodes_.emplace(run.communicator);
   if (settings.overlap) delayed_.emplace(run);
-  if (settings.is_adaptive())
-    adaptive_.emplace(run, settings.first_period > 0 ? settings.first_period : kFirstPeriod, adaptive);
+  if (settings.is_adaptive()) adaptive_.emplace(run, settings.longest_period(), adaptive);
 }
 
 bool Averages::after_step(const data::Batch& batch, std::int64_t made) {

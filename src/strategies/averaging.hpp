@@ -23,6 +23,12 @@ struct AveragingSettings {
   parallel::CompressionSettings compression{};
 
   bool is_adaptive() const { return period == 0; }
+  /// Of all periods, or the first of adaptive ones.
+  std::int64_t longest_period() const {
+    constexpr std::int64_t kFirst = 16;
+    if (!is_adaptive()) return period;
+    return first_period > 0 ? first_period : kFirst;
+  }
   void describe(ConfigVisitor& visitor);
   /// Refuses keys that mean nothing for the model. \throws ConfigError
   void require_possible(const models::Model& model) const;

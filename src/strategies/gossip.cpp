@@ -82,6 +82,8 @@ class Gossip final : public Strategy {
 
  private:
   bool combines_first() const { return settings_.order == GossipOrder::combine_then_adapt; }
+  /// Whether ranks exchange messages with neighbours; else all are added up.
+  bool by_messages() const { return settings_.topology != Topology::complete; }
 
   GossipSettings settings_;
 };
@@ -89,9 +91,8 @@ class Gossip final : public Strategy {
 /// The vector that exchanges write to, and the buffers of the pieces.
 std::int64_t Gossip::extra_bytes(const models::Model& model, int ranks, int) const {
   const Index n = model.layout().size();
-  const bool by_messages = settings_.topology != Topology::complete;
   return (combines_first() ? static_cast<std::int64_t>(sizeof(float)) * n : 0) +
-         (by_messages ? neighbour_exchange_bytes(Mixing(settings_.topology, ranks), n) : 0);
+         (by_messages() ? neighbour_exchange_bytes(Mixing(settings_.topology, ranks), n) : 0);
 }
 
 std::optional<Traffic> Gossip::traffic(const models::Model& model, int ranks, int states) const {
@@ -100,14 +101,14 @@ std::optional<Traffic> Gossip::traffic(const models::Model& model, int ranks, in
   Exchange exchange{.floats = vectors * model.layout().size(),
                     .every_steps = period,
                     .during = combines_first() ? During::gradient : During::nothing};
-  if (settings_.topology != Topology::complete) {
+  if (by_messages()) {
     const Mixing mixing(settings_.topology, ranks);
     exchange.pattern = Pattern::neighbours;
     exchange.rounds = mixing.rounds();
     exchange.receivers = [mixing](int round, int rank) { return mixing.row(round, rank).to; };
   }
   const double mixed = 3.0 * static_cast<double>(exchange.floats) / period;
-  const int waiting = combines_first() && settings_.topology != Topology::complete ? 1 : 0;
+  const int waiting = combines_first() && by_messages() ? 1 : 0;
   return Traffic{.exchanges = {std::move(exchange)}, .touched_floats = mixed, .waiting_threads = waiting};
 }
 

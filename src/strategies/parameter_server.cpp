@@ -143,8 +143,7 @@ std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int,
   Traffic traffic{.exchanges = {pull}, .waiting_threads = 1};
   Exchange push{.pattern = Pattern::serve, .floats = n, .every_steps = static_cast<double>(own_.push_period)};
   if (own_.compression.is_on()) {
-    const parallel::CompressedBlocks blocks =
-        parallel::divide_blocks(model.layout(), parallel::blocks_to_compress(model.layout(), own_.compression.exact));
+    const parallel::CompressedBlocks blocks = parallel::divide_blocks(model.layout(), own_.compression);
     push.floats = parallel::size_of(blocks.exact);
     traffic.encoder = parallel::make_encoder(own_.compression);
     traffic.exchanges.push_back({.pattern = Pattern::serve,

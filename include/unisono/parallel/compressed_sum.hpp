@@ -99,6 +99,8 @@ std::vector<bool> blocks_to_compress(const ParameterLayout& layout, const std::v
 
 /// Which floats are compressed. \param compressed for each block, whether it is; frozen blocks are not
 CompressedBlocks divide_blocks(const ParameterLayout& layout, const std::vector<bool>& compressed);
+/// The same for all blocks that settings let be compressed.
+CompressedBlocks divide_blocks(const ParameterLayout& layout, const CompressionSettings& settings);
 
 /// How many floats all ranges have.
 Index size_of(const std::vector<FloatRange>& ranges);

@@ -90,7 +90,7 @@ class CompressedSum final : public GradientExchange {
 CompressedSum::CompressedSum(StepTerms& run, const CompressionSettings& settings)
     : run_(run),
       settings_(settings),
-      blocks_(divide_blocks(run.replica.layout(), blocks_to_compress(run.replica.layout(), settings.exact))),
+      blocks_(divide_blocks(run.replica.layout(), settings)),
       encoder_(make_encoder(settings)),
       sum_(make_encoded_sum(run.communicator, *encoder_)),
       residual_(run.vectors[0].values.view()),

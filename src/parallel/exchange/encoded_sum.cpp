@@ -185,6 +185,10 @@ CompressedBlocks divide_blocks(const ParameterLayout& layout, const std::vector<
   return result;
 }
 
+CompressedBlocks divide_blocks(const ParameterLayout& layout, const CompressionSettings& settings) {
+  return divide_blocks(layout, blocks_to_compress(layout, settings.exact));
+}
+
 Index size_of(const std::vector<FloatRange>& ranges) {
   Index size = 0;
   for (const FloatRange& range : ranges) size += range.last - range.first;

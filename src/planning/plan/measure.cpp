@@ -12,6 +12,7 @@
 #include "bench/trial.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/median.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/compressed_sum.hpp"
@@ -25,12 +26,6 @@ constexpr double kSecondsOfSteps = 0.3;  // for which steps of one number of exa
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kRounds = 5;  // of which the median counts
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Steps ---------------------------------------------------------------------------------------------------------------
 
 /// The config as one rank trains it by itself.
@@ -43,33 +38,42 @@ settings::Config alone(settings::Config config, int threads, Index examples) {
   return config;
 }
 
-struct StepSeconds {
-  double gradient = 0, whole = 0, update = 0;
+/// Steps of one number of examples on this rank, which are timed while others that measure, too, do the same. Seconds
+/// are means, not medians: where ranks share cores, each has steps with a core of its own and steps without.
+class TimedSteps {
+ public:
+  TimedSteps(comm::Communicator& rank, const settings::Config& config, const models::ModelInputs& inputs, Log& log)
+      : placed_(session::place_ranks(
+            rank, session::NodePlace(rank), session::settle(config, {}),
+            [&inputs] { return session::set_like(inputs); }, log)),
+        trial_(placed_, inputs, log) {
+    const double one = std::max(trial_.warm_up().median_step_seconds, 1e-7);
+    steps_ = std::clamp<std::int64_t>(std::llround(kSecondsOfSteps / one), 5, 100'000);
+  }
+
+  /// A step with its update.
+  double whole() { return trial_.run(steps_).seconds / count(); }
+  struct Parts {
+    double gradient = kNever, update = 0;
+  };
+  /// A step whose update follows the gradient.
+  Parts parts() {
+    const BenchTiming timing = trial_.run(steps_, /*updates_follow=*/true);
+    const double update = timing.parts.optimizer / count();
+    return {.gradient = timing.seconds / count() - update, .update = update};
+  }
+
+ private:
+  double count() const { return static_cast<double>(steps_); }
+
+  session::PlacedRanks placed_;
+  BenchTrial trial_;
+  std::int64_t steps_ = 1;
 };
 
-/// On this rank, while others that measure, too, do the same.
-StepSeconds time_steps(comm::Communicator& rank, const settings::Config& config, const models::ModelInputs& inputs,
-                       Log& log) {
-  const session::PlacedRanks placed = session::place_ranks(
-      rank, session::NodePlace(rank), session::settle(config, {}), [&inputs] { return session::set_like(inputs); },
-      log);
-  BenchTrial trial(placed, inputs, log);
-  const double one = std::max(trial.warm_up().median_step_seconds, 1e-7);
-  const auto steps = std::clamp<std::int64_t>(std::llround(kSecondsOfSteps / one), 5, 100'000);
-  // Means, not medians: where ranks share cores, each has steps with a core of its own and steps without. Of two tries
-  // the faster one, which others disturbed less.
-  const auto count = static_cast<double>(steps);
-  StepSeconds best{.whole = kNever};
-  double apart = kNever;
-  for (int round = 0; round < 2; ++round) {
-    best.whole = std::min(best.whole, trial.run(steps).seconds / count);
-    const BenchTiming timing = trial.run(steps, /*updates_follow=*/true);
-    if (timing.seconds >= apart) continue;
-    apart = timing.seconds;
-    best.update = timing.parts.optimizer / count;
-    best.gradient = timing.seconds / count - best.update;
-  }
-  return best;
+/// The better of two tries, which others disturbed less.
+TimedSteps::Parts faster(const TimedSteps::Parts& a, const TimedSteps::Parts& b) {
+  return a.gradient + a.update <= b.gradient + b.update ? a : b;
 }
 
 /// A thread that waits for messages as servers do: as long as a step, again and again.
@@ -107,8 +111,9 @@ GradientCurve time_beside_waiting(comm::Communicator& world, comm::Communicator&
     std::array<double, 1> slowest = {0};
     {
       const WaitingThread waiting(without.gradient[i]);
-      const settings::Config config = alone(measured.config, threads, measured.examples[i]);
-      slowest[0] = time_steps(rank, config, measured.inputs, silent).gradient;
+      TimedSteps steps(rank, alone(measured.config, threads, measured.examples[i]), measured.inputs, silent);
+      const TimedSteps::Parts first = steps.parts();
+      slowest[0] = faster(first, steps.parts()).gradient;
     }
     world.barrier();
     world.allreduce_max(std::span<double>(slowest));
@@ -146,7 +151,7 @@ SumCurve time_sums(comm::Communicator& group, double most_bytes) {
       rounds.push_back(slowest[0]);
     }
     curve.bytes.push_back(bytes);
-    curve.seconds.push_back(std::max(median(rounds), 1e-9));
+    curve.seconds.push_back(std::max(median_of(rounds), 1e-9));
   }
   return curve;
 }
@@ -171,7 +176,7 @@ Link time_ring(comm::Communicator& ring, double longest) {
       ring.allreduce_max(std::span<double>(slowest));
       rounds.push_back(slowest[0]);
     }
-    return median(rounds);
+    return median_of(rounds);
   };
   const double latency = seconds(kShort), whole = std::max(seconds(most), 1e-9);
   const double more =
@@ -202,7 +207,7 @@ double time_encoded_sum(comm::Communicator& group, kernels::Encoder& encoder, co
     exchange->sum(encoder, values, sum, {.step = static_cast<std::uint64_t>(round)});
     rounds.push_back(watch.seconds());
   }
-  return std::max(1e9 * group.sum(median(rounds)) / group.size() / static_cast<double>(drawn.size()), 1e-6);
+  return std::max(1e9 * group.sum(median_of(rounds)) / group.size() / static_cast<double>(drawn.size()), 1e-6);
 }
 
 EncoderSpeed time_encoder(kernels::Encoder& encoder, const std::string& of, const std::vector<float>& drawn) {
@@ -222,8 +227,8 @@ EncoderSpeed time_encoder(kernels::Encoder& encoder, const std::string& of, cons
   }
   const auto count = static_cast<double>(n);
   return {.of = of,
-          .encode_ns = std::max(1e9 * median(encode) / count, 1e-6),
-          .add_ns = std::max(1e9 * median(add) / count, 1e-6),
+          .encode_ns = std::max(1e9 * median_of(encode) / count, 1e-6),
+          .add_ns = std::max(1e9 * median_of(add) / count, 1e-6),
           .bytes_per_float = static_cast<double>(bytes) / count};
 }
 
@@ -244,10 +249,18 @@ StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, cons
   StepCurves curves;
   Log silent(world.rank(), /*terminal=*/false);
   for (const Index examples : measured.examples) {
-    StepSeconds seconds;
-    if (active) seconds = time_steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
+    std::array<double, 3> slowest = {0, 0, 0};  // gradient, whole step, update
+    if (active) {
+      TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
+      TimedSteps::Parts parts;
+      double whole = kNever;
+      for (int round = 0; round < 2; ++round) {
+        whole = std::min(whole, steps.whole());
+        parts = faster(parts, steps.parts());
+      }
+      slowest = {parts.gradient, whole, parts.update};
+    }
     world.barrier();
-    std::array<double, 3> slowest = {seconds.gradient, seconds.whole, seconds.update};
     world.allreduce_max(std::span<double>(slowest));
     for (double& one : slowest) one = std::max(one, 1e-9);
     curves.examples.push_back(static_cast<double>(examples));

@@ -1,8 +1,5 @@
 #include "plan/network.hpp"
 
-#include <algorithm>
-#include <functional>
-
 #include "unisono/comm/buckets.hpp"
 
 namespace unisono::planning {

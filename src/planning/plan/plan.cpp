@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -14,6 +13,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/planning/planning.hpp"
 #include "unisono/records/json_line.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
 #include "unisono/session/settled.hpp"
@@ -45,10 +45,8 @@ void require_writable(const std::string& path, bool overwrite, const char* optio
 }
 
 void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) throw ConfigError(fmt::format("{} cannot be written: check the folder and its permissions", path));
+  if (records::try_to_write_text_file(path, text).empty()) return;
+  throw ConfigError(fmt::format("{} cannot be written: check the folder and its permissions", path));
 }
 
 void require_plannable(const settings::Config& config, const models::Model& model) {

@@ -86,8 +86,7 @@ void DelayedAverage::wait() {
 CompressedAverage::CompressedAverage(TrainContext& run, const parallel::CompressionSettings& settings,
                                      MutableView residual, View start)
     : run_(run),
-      blocks_(parallel::divide_blocks(run.replica.layout(),
-                                      parallel::blocks_to_compress(run.replica.layout(), settings.exact))),
+      blocks_(parallel::divide_blocks(run.replica.layout(), settings)),
       changes_(run, settings),
       residual_(residual),
       start_(start) {}

@@ -119,15 +119,11 @@ std::vector<FloatRange> parts_in(comm::Slice shard, const std::vector<FloatRange
   return parts;
 }
 
-parallel::CompressedBlocks blocks_of(const ParameterLayout& layout, const parallel::CompressionSettings& settings) {
-  return parallel::divide_blocks(layout, parallel::blocks_to_compress(layout, settings.exact));
-}
-
 }  // namespace
 
 PushCode::PushCode(const ParameterLayout& layout, comm::Slice shard, const parallel::CompressionSettings& settings)
     : shard_(shard), encoder_(parallel::make_encoder(settings)) {
-  const parallel::CompressedBlocks blocks = blocks_of(layout, settings);
+  const parallel::CompressedBlocks blocks = parallel::divide_blocks(layout, settings);
   exact_ = parts_in(shard, blocks.exact);
   compressed_ = parts_in(shard, blocks.compressed);
   most_bytes_ = words(parallel::size_of(exact_) * Index{sizeof(float)});
@@ -182,7 +178,7 @@ CompressedPushes::CompressedPushes(const ParameterLayout& layout, const std::vec
                                    const parallel::CompressionSettings& settings, int worker, MutableView residual,
                                    kernels::Backend& backend)
     : worker_(worker), residual_(residual), backend_(backend) {
-  const parallel::CompressedBlocks blocks = blocks_of(layout, settings);
+  const parallel::CompressedBlocks blocks = parallel::divide_blocks(layout, settings);
   sent_ = blocks.compressed;
   sent_.insert(sent_.end(), blocks.exact.begin(), blocks.exact.end());
   for (const comm::Slice& shard : shards) {
