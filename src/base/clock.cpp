@@ -6,15 +6,10 @@
 #include <chrono>
 #include <thread>
 
+#include "unisono/base/runtime.hpp"
+
 namespace unisono {
 namespace {
-
-class SteadyClock final : public Clock {
- public:
-  double seconds() const override {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
-};
 
 /// Lets the calling thread sleep for a few microseconds; else Linux may add 50 to each sleep.
 void sleep_precisely() {
@@ -25,16 +20,14 @@ void sleep_precisely() {
 
 }  // namespace
 
-const Clock& steady_clock() {
-  static const SteadyClock clock;
-  return clock;
-}
+Idle::Idle(int spins, const Runtime& runtime) : spins_(runtime.is_virtual() ? 0 : spins), runtime_(&runtime) {}
 
 void Idle::sleep() {
   constexpr int kShortest = 5, kLongest = 200, kShare = 4;  // microseconds; of what was slept so far
-  sleep_precisely();
   const int length = std::clamp(slept_ / kShare, kShortest, kLongest);
   slept_ = std::min(slept_ + length, kShare * kLongest);
+  if (runtime_ != nullptr && runtime_->is_virtual()) return runtime_->sleep(1e-6 * length);
+  sleep_precisely();
   std::this_thread::sleep_for(std::chrono::microseconds(length));
 }
 

@@ -6,23 +6,20 @@
 #include <system_error>
 #include <utility>
 
-#include "unisono/base/denormals.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/resources.hpp"
 
 namespace unisono {
 
-Threads::Threads(std::string purpose, int wanted) : purpose_(std::move(purpose)), wanted_(wanted) {}
+Threads::Threads(std::string purpose, int wanted, const Runtime& runtime)
+    : purpose_(std::move(purpose)), wanted_(wanted), runtime_(runtime) {}
 
 Threads::~Threads() { join(); }
 
 void Threads::start(std::function<void()> work) {
   try {
     threads_.reserve(threads_.size() + 1);  // what has been started is never lost
-    threads_.emplace_back([work = std::move(work)] {
-      const FlushDenormals flush;
-      work();
-    });
+    threads_.push_back(runtime_.start(std::move(work)));
   } catch (const std::system_error& error) {
     const std::string limits = thread_limits();
     throw DeviceError(
@@ -34,7 +31,7 @@ void Threads::start(std::function<void()> work) {
 }
 
 void Threads::join() {
-  for (std::thread& thread : threads_) thread.join();
+  for (const auto& thread : threads_) thread->join();
   threads_.clear();
 }
 
@@ -43,10 +40,11 @@ struct ThreadTeam::State {
   std::atomic<unsigned> round{0};  ///< grows when there is work, or when the threads must end (work is null)
   std::atomic<int> busy{0};
   std::vector<std::exception_ptr> errors;
+  const Runtime& runtime;
   Threads threads;
 
-  State(int size, std::string purpose)
-      : errors(static_cast<std::size_t>(size)), threads(std::move(purpose), size - 1) {}
+  State(int size, std::string purpose, const Runtime& of)
+      : errors(static_cast<std::size_t>(size)), runtime(of), threads(std::move(purpose), size - 1, of) {}
 
   void do_part(int thread) {
     try {
@@ -79,7 +77,9 @@ struct ThreadTeam::State {
   }
 };
 
-ThreadTeam::ThreadTeam(int size, std::string purpose) : state_(std::make_unique<State>(size, std::move(purpose))) {
+ThreadTeam::ThreadTeam(int size, std::string purpose, const Runtime& runtime)
+    : state_(std::make_unique<State>(size, std::move(purpose), runtime)) {
+  if (runtime.is_virtual()) return;  // starting work costs nothing there
   try {
     for (int thread = 1; thread < size; ++thread) {
       state_->threads.start([state = state_.get(), thread] { state->serve(thread); });
@@ -95,9 +95,18 @@ ThreadTeam::~ThreadTeam() { state_->start(nullptr); }
 int ThreadTeam::size() const { return static_cast<int>(state_->errors.size()); }
 
 void ThreadTeam::run(const std::function<void(int)>& work) {
-  state_->start(&work);
-  state_->do_part(0);
-  state_->wait();
+  if (state_->runtime.is_virtual()) {
+    state_->work = &work;
+    for (int thread = 1; thread < size(); ++thread) {
+      state_->threads.start([state = state_.get(), thread] { state->do_part(thread); });
+    }
+    state_->do_part(0);
+    state_->threads.join();
+  } else {
+    state_->start(&work);
+    state_->do_part(0);
+    state_->wait();
+  }
   for (std::exception_ptr& error : state_->errors) {
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }

@@ -175,6 +175,7 @@ void add_watch(Command app, Chosen& chosen);
 void add_info(Command app, Chosen& chosen);
 void add_bench(Command app, Chosen& chosen);
 void add_plan(Command app, Chosen& chosen);
+void add_simulate(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);
 void add_study(Command app, Chosen& chosen);
 void add_find_rate(Command app, Chosen& chosen);

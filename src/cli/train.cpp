@@ -8,8 +8,10 @@
 
 #include "command.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/resources.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/run.hpp"
+#include "unisono/session/simulate.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -127,7 +129,65 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
   return code;
 }
 
+struct SimulateArguments {
+  ConfigArguments config;
+  std::string output;
+  bool overwrite = false;
+  std::int64_t threads = 0;  ///< 0: all cores
+  std::string progress = "auto";
+};
+
+/// "300 ms", "2.5 s", "1,200 s"
+std::string seconds_text(double seconds) {
+  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
+}
+
+ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
+                      Log& log) {
+  settings::Config config = arguments.config.read(models);
+  if (!arguments.output.empty()) config.output = arguments.output;
+  const auto world = session.world(config.communication, warn_to(log));
+  if (world->size() > 1) {
+    throw LaunchError("unisono simulate runs in one process, however many ranks it simulates: start it without mpirun");
+  }
+  const session::RunOptions options{
+      .existing = arguments.overwrite ? records::Existing::overwrite : records::Existing::refuse,
+      .watching = watching(arguments.progress)};
+  session::Job job(*world, log, {.heeds_signals = true});
+  config = session::settle_simulation(job, std::move(config));
+  const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : usable_cpus();
+  session::SimulationCost cost;
+  const session::RunResult result = session::simulate(job, config, options, threads, &cost);
+  log.info(fmt::format("simulated {} in {}, with {} gradients ({:.3g} a second)", seconds_text(cost.simulated_seconds),
+                       seconds_text(cost.seconds), cost.computations,
+                       static_cast<double>(cost.computations) / std::max(cost.seconds, 1e-9)));
+  return exit_code_of(result);
+}
+
 }  // namespace
+
+void add_simulate(Command app, Chosen& chosen) {
+  const auto arguments = std::make_shared<SimulateArguments>();
+  Command command = app.add_subcommand(
+      "simulate", "train on simulated ranks: true gradients, and the time that many computers would take");
+  arguments->config.add_to(command);
+  command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
+  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder");
+  command
+      .add_option("--threads", arguments->threads, "threads of this machine that compute gradients (default: its cores)")
+      .between(1, 1 << 16);
+  command
+      .add_option("--progress", arguments->progress,
+                  "how progress is shown: auto (a bar on a terminal, otherwise lines), bar, lines or none")
+      .one_of({"auto", "bar", "lines", "none"})
+      .capture_default_str();
+  command.callback([arguments, &chosen] {
+    session::hold_stop_signals();
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
+      return run_simulate(*arguments, chosen.models, session, log);
+    };
+  });
+}
 
 void add_train(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<TrainArguments>();

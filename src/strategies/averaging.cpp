@@ -249,7 +249,7 @@ StrategyKind averaging_strategy() {
           .describe = describe_averaging,
           .check = check_averaging,
           .make = construct<Averaging, AveragingSettings>,
-          .traits = {.has_one_model = true, .trains_replicas = true},
+          .traits = {.has_one_model = true, .trains_replicas = true, .simulated = true},
           .relief = relief_of_averages,
           .proposals = {{"averaging, period 16", {}, "16 steps of each rank by itself between averages"},
                         {"averaging, period 16, overlapped",

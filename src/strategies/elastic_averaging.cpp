@@ -169,7 +169,7 @@ StrategyKind elastic_averaging_strategy() {
           .meaning = "workers train on their own, and at intervals each is drawn towards a center that servers hold",
           .describe = describe_elastic_averaging,
           .make = construct<ElasticAveraging>,
-          .traits = {.needs_gradient = true, .has_servers = true, .at_own_pace = true},
+          .traits = {.needs_gradient = true, .has_servers = true, .at_own_pace = true, .simulated = true},
           .waiting = "workers waited for messages",
           .relief = elastic_averaging_relief,
           .proposals = {{"elastic_averaging, period 16", {}, "ranks differ, drawn to a center at their own pace"}}};

@@ -182,7 +182,7 @@ class DividedSteps {
   bool train_on_batch(int number);
   /// Over the ranks, on the thread that communicates.
   void sum_over_ranks(std::span<float> margins) {
-    const Stopwatch watch(run_.clock);
+    const Stopwatch watch(run_.runtime);
     run_.communicator.allreduce_sum(margins);
     waited_ += watch.seconds();
   }

@@ -239,7 +239,7 @@ StrategyKind gossip_strategy() {
           .describe = describe_gossip,
           .check = check_gossip,
           .make = construct<Gossip, GossipSettings>,
-          .traits = {.needs_gradient = true, .trains_replicas = true},
+          .traits = {.needs_gradient = true, .trains_replicas = true, .simulated = true},
           .waiting = "ranks waited for their neighbours",
           .relief = [](const StrategySettings&, bool) -> std::string {
             return "a longer period, topology = \"exponential\" or order = \"combine_then_adapt\" waits less";

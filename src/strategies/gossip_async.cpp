@@ -258,7 +258,7 @@ StrategyKind gossip_async_strategy() {
               "averages them with one other rank at a time; the mean of all ranks is the model",
           .describe = describe_gossip_async,
           .make = construct<GossipAsync>,
-          .traits = {.needs_gradient = true, .at_own_pace = true, .only_on_cpus = true},
+          .traits = {.needs_gradient = true, .at_own_pace = true, .only_on_cpus = true, .simulated = true},
           .waiting = "ranks waited for averages with others",
           .relief = [](const StrategySettings&, bool) -> std::string {
             return "a longer period or a larger train.batch_size waits less";

@@ -173,7 +173,7 @@ StrategyKind gradient_sharing_strategy() {
               "others over a tree; each applies the others' updates as they arrive",
           .describe = describe_gradient_sharing,
           .make = construct<GradientSharing>,
-          .traits = {.needs_gradient = true, .at_own_pace = true},
+          .traits = {.needs_gradient = true, .at_own_pace = true, .simulated = true},
           .waiting = "ranks waited for their next step",
           .relief = gradient_sharing_relief,
           .proposals = {{"gradient_sharing", {}, "large values of updates, applied as they arrive"}}};

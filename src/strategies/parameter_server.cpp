@@ -258,7 +258,7 @@ StrategyKind parameter_server_strategy() {
           .describe = describe_parameter_server,
           .check = check_parameter_server,
           .make = construct<ParameterServer>,
-          .traits = {.has_servers = true, .at_own_pace = true},
+          .traits = {.has_servers = true, .at_own_pace = true, .simulated = true},
           .waiting = "workers waited for messages",
           .relief = relief_of_parameter_server,
           .proposals = {{"parameter_server", {}, "gradients at older parameters, applied as they arrive"},

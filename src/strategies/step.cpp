@@ -39,13 +39,12 @@ data::Batch step_in_place(TrainContext& run, models::Scratch& scratch, double le
                            .touched = parameters != nullptr ? parameters->touched() : nullptr};
   const int parts = parameters != nullptr ? parameters->begin_step(batch.global_size) : 1;
   for (int part = 0; part < parts; ++part) {
-    {
-      const parallel::ComputeScope computes(run);
+    parallel::compute(run, batch.size / parts, [&] {
       for (const data::ExampleRange& piece : pieces_of(batch, part, parts)) {
         run.model.in_place()->update_in_place(batch, piece, step, scratch, run.sums);
         step.examples_before += piece.size();
       }
-    }
+    });
     if (part + 1 < parts) parameters->merge_after_part(part);
   }
   return batch;

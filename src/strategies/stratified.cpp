@@ -89,7 +89,7 @@ void Stratified::train(TrainContext& run) {
     double waited = 0;
     {
       const parallel::ComputeScope computes(run);
-      waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update, run.clock);
+      waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update, run.runtime);
     }
     run.seconds.compute -= waited;
     run.seconds.exposed_communication += waited;

@@ -146,7 +146,7 @@ TEST_CASE("a signal stops the runs of a job that heeds signals", "[run]") {
 }
 
 /// A second passes whenever somebody looks.
-class LookedAtClock final : public Clock {
+class LookedAtClock final : public Runtime {
  public:
   double seconds() const override { return static_cast<double>(++looks_); }
 
@@ -159,7 +159,7 @@ TEST_CASE("a run's seconds are those of the clock that its job was given", "[run
   const settings::Config config = perceptron(testing::make_points(folder));
   const LookedAtClock clock;
   const double before = clock.seconds();
-  const RunResult result = run_alone(config, quiet(), {.clock = clock});
+  const RunResult result = run_alone(config, quiet(), {.runtime = clock});
   const double all = clock.seconds() - before, counted = result.seconds.sum();
   CHECK(counted == std::floor(counted));
   CHECK(counted > 4.0 * static_cast<double>(result.steps));  // input, compute, update, and more
@@ -169,7 +169,7 @@ TEST_CASE("a run's seconds are those of the clock that its job was given", "[run
   CHECK(result.examples_per_second == Approx(static_cast<double>(result.examples) / training));
 }
 
-class StandingClock final : public Clock {
+class StandingClock final : public Runtime {
  public:
   double seconds() const override { return 7; }
 };
@@ -186,7 +186,7 @@ TEST_CASE("no time passes for any strategy while the clock stands", "[run]") {
   for (const settings::Config& config : configs) {
     comm::run_as_threads(2, [&](comm::Communicator& world) {
       Log log(world.rank(), false);
-      Job job(world, log, {.clock = clock});
+      Job job(world, log, {.runtime = clock});
       const RunResult result = run(job, world, config, quiet());
       EXPECT(result.status == RunStatus::complete);
       EXPECT(result.seconds.sum() == 0);

@@ -4,6 +4,8 @@
 
 namespace unisono {
 
+class Runtime;
+
 /// A source of time: the machine's clock, or a simulated one in tests. May be called from any thread.
 class Clock {
  public:
@@ -73,6 +75,8 @@ class Idle {
   static constexpr int kSpinsOfMeetings = 60000;
 
   explicit Idle(int spins) : spins_(spins) {}
+  /// \param runtime passes the time; where it is simulated, nobody spins
+  Idle(int spins, const Runtime& runtime);
   bool spins() const { return spins_ > 0; }
   void pause() {
     if (spins_ > 0) {
@@ -85,7 +89,8 @@ class Idle {
  private:
   void sleep();
 
-  int spins_, slept_ = 0;  ///< slept_: microseconds, up to where sleeps grow no longer
+  int spins_, slept_ = 0;             ///< slept_: microseconds, up to where sleeps grow no longer
+  const Runtime* runtime_ = nullptr;  ///< null: the machine's
 };
 
 }  // namespace unisono

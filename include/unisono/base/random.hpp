@@ -29,7 +29,8 @@ enum class Purpose : std::uint32_t {
   trials = 13,
   generation = 14,
   windows = 15,
-  mixing = 16
+  mixing = 16,
+  simulation = 17
 };
 
 /// Philox 4x32-10: 128 random bits as a function of a 64-bit key and a 128-bit counter.

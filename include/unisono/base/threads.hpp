@@ -4,8 +4,9 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "unisono/base/runtime.hpp"
 
 namespace unisono {
 
@@ -14,7 +15,8 @@ class Threads {
  public:
   /// \param purpose what the threads are for; part of the error message: "training"
   /// \param wanted  how many will be started
-  explicit Threads(std::string purpose, int wanted = 1);
+  /// \param runtime starts them; must outlive this object
+  explicit Threads(std::string purpose, int wanted = 1, const Runtime& runtime = machine_runtime());
   /// Joins all threads. The owner must have told them to end before.
   ~Threads();
   Threads(const Threads&) = delete;
@@ -30,7 +32,8 @@ class Threads {
  private:
   std::string purpose_;
   int wanted_;
-  std::vector<std::thread> threads_;
+  const Runtime& runtime_;
+  std::vector<std::unique_ptr<StartedWork>> threads_;
 };
 
 /// Threads that wait for work together: the calling thread and `size() − 1` of its own. Each does one part, however
@@ -40,7 +43,9 @@ class ThreadTeam {
  public:
   /// \param purpose what the threads are for; part of the error message
   /// \throws DeviceError where the threads cannot be started
-  explicit ThreadTeam(int size, std::string purpose = "work in parallel");
+  /// \param runtime starts them; must outlive this object
+  explicit ThreadTeam(int size, std::string purpose = "work in parallel",
+                      const Runtime& runtime = machine_runtime());
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

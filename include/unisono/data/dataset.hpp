@@ -252,6 +252,7 @@ struct SourceOptions {
   int lane = 0, lanes = 1;  ///< this source yields steps lane, lane + lanes, …: for threads that make steps in turn
   std::string lanes_for = "making steps in turn";  ///< what needs lanes, as messages name it
   Delivery delivery = {};
+  bool ahead = true;  ///< whether a thread prepares batches of tables while earlier ones are in use
 };
 
 /// One pass over a rank's part of a split, in the set's order, prefetched. The ranks' parts together contain each

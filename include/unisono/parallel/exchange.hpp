@@ -1,6 +1,5 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -127,7 +126,9 @@ int vectors_of_reproducible_sum(int leaves, int replica, int replicas);
 class Background {
  public:
   /// \param purpose what the thread is for; part of the error message where the system starts no more
-  explicit Background(std::string purpose) : thread_(std::move(purpose)) {}
+  /// \param runtime starts the thread; must outlive this object
+  explicit Background(std::string purpose, const Runtime& runtime = machine_runtime())
+      : runtime_(runtime), changed_(runtime), thread_(std::move(purpose), 1, runtime) {}
   /// Drops the jobs that have not begun. The owner must have told the running job to end.
   ~Background();
   Background(const Background&) = delete;
@@ -141,8 +142,9 @@ class Background {
   class Job;
   void run();
 
+  const Runtime& runtime_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  Condition changed_;
   std::deque<std::function<void()>> jobs_;
   std::int64_t started_ = 0, done_ = 0;
   std::exception_ptr failure_;  ///< the first exception of a job, after which no job is run

@@ -15,7 +15,7 @@ class ComputeScope {
  public:
   /// \param flops flops of the pass; 0: unknown
   explicit ComputeScope(const StepTerms& run, double flops = 0)
-      : timer_(run.seconds.compute, run.clock),
+      : timer_(run.seconds.compute, run.runtime),
         fault_(run.fault),
         flops_(flops),
         cpu_seconds_(fault_ != nullptr ? thread_cpu_seconds() : 0) {}
@@ -59,6 +59,15 @@ class SumsOfLayers {
   double before_;
   std::int64_t bytes_before_;
 };
+
+/// Runs `work`, a computation on so many examples that waits for nobody. Its seconds, which may be simulated, count as
+/// computation.
+template <typename Work>
+void compute(const StepTerms& run, Index examples, const Work& work) {
+  const ComputeScope computes(run);
+  if (run.runtime.is_virtual()) return run.runtime.compute(examples, work);
+  work();
+}
 
 /// The run's next batch; waiting for it is counted as input.
 data::Batch next_batch(StepTerms& run);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "unisono/base/clock.hpp"
+#include "unisono/base/runtime.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/tensor_group.hpp"
@@ -82,8 +82,9 @@ struct StepTerms {
   const StateShards* state_shards = nullptr;
   /// Whether the ranks share one copy of θ, to which each writes its shard; there is then one bucket.
   bool one_theta = false;
-  Fault* fault = nullptr;               ///< slows this rank down on purpose; null: it is not slowed down
-  const Clock& clock = steady_clock();  ///< measures all seconds that are counted here
+  Fault* fault = nullptr;  ///< slows this rank down on purpose; null: it is not slowed down
+  /// Measures all seconds that are counted here; whoever sleeps, waits or starts work asks it.
+  const Runtime& runtime = machine_runtime();
 };
 
 /// Adds the duration of its scope to one member of Seconds. Time spent waiting for a device (whose kernels run
@@ -93,7 +94,7 @@ class Phase {
   /// \param part the member of `all` to add to
   Phase(const kernels::Backend& backend, Seconds& all, double& part, const Clock& clock = steady_clock())
       : backend_(backend), all_(all), part_(part), waited_before_(backend.waited_seconds()), watch_(clock) {}
-  Phase(const StepTerms& run, double& part) : Phase(run.backend, run.seconds, part, run.clock) {}
+  Phase(const StepTerms& run, double& part) : Phase(run.backend, run.seconds, part, run.runtime) {}
   ~Phase() {
     const double waited = backend_.waited_seconds() - waited_before_;
     part_ += watch_.seconds() - waited;

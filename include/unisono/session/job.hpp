@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "unisono/base/clock.hpp"
+#include "unisono/base/runtime.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
@@ -18,28 +18,29 @@ class SharedStaging;
 struct JobOptions {
   /// Whether SIGTERM, SIGINT and SIGUSR1 ask all runs of the job to stop, as long as the job exists.
   bool heeds_signals = false;
-  /// Measures all seconds of the job's runs. Must outlive the job.
-  const Clock& clock = steady_clock();
+  /// Passes the time of the job's runs, and measures it. Must outlive the job.
+  const Runtime& runtime = machine_runtime();
 };
 
 /// What a group of processes shares among the runs that it makes, one after another or in disjoint groups at the same
-/// time: the log, stop signals, the ranks' assignment to cores and GPUs, opened sets, the clock. Each rank has one Job.
+/// time: the log, stop signals, the ranks' assignment to cores and GPUs, opened sets, the runtime. Each rank has one Job.
 class Job {
  public:
   /// Collective over `ranks`. \param ranks all ranks of the job; they and the log must outlive it
   Job(comm::Communicator& ranks, Log& log, const JobOptions& options = {});
   /// A part of a job, for runs that go on at the same time as others, also on other threads of these processes: with a
-  /// log of its own, but the whole job's signals, cores and clock. Its runs train on views of the set that the whole
+  /// log of its own, but the whole job's signals, cores and runtime. Its runs train on views of the set that the whole
   /// job has opened last, where they train on the same set. Not collective. \param ranks some ranks of the whole job,
   /// or a group of this rank alone; they, the log and the whole job must outlive it
-  Job(Job& whole, comm::Communicator& ranks, Log& log);
+  /// \param runtime another one than the whole job's; null: the same
+  Job(Job& whole, comm::Communicator& ranks, Log& log, const Runtime* runtime = nullptr);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   comm::Communicator& ranks() const { return ranks_; }
   Log& log() { return log_; }
-  const Clock& clock() const { return clock_; }
+  const Runtime& runtime() const { return runtime_; }
   /// This rank's cores and its number on its node, among all ranks of the job; both are the same in every group.
   const NodePlace& place() const { return *place_; }
   /// The first stop signal that this process has received; 0 if there was none, or the job does not heed signals.
@@ -69,7 +70,7 @@ class Job {
 
   comm::Communicator& ranks_;
   Log& log_;
-  const Clock& clock_;
+  const Runtime& runtime_;
   std::unique_ptr<Signals> signals_;  ///< null: signals are not heeded
   const Job* whole_ = nullptr;        ///< the job of which this is a part; null: of none
   std::shared_ptr<const NodePlace> place_;

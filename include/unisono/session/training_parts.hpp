@@ -27,8 +27,8 @@ struct TrainingParts {
 /// The steps of a training.
 struct StepsOf {
   data::BatchSource& source;
-  std::int64_t first_step = 0;             ///< steps that were made before
-  const Clock& clock = steady_clock();     ///< measures the seconds that strategies count
+  std::int64_t first_step = 0;  ///< steps that were made before
+  const Runtime& runtime = machine_runtime();
   models::Model* another_model = nullptr;  ///< a model like that of the parts, to be trained in its place; null: none
 };
 /// What the steps of a training need. All arguments must outlive the result.

@@ -14,6 +14,7 @@
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
 #include "unisono/parallel/replica.hpp"
+#include "unisono/settings/simulation.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::settings {
@@ -160,6 +161,7 @@ struct Config {
   MetricsSettings metrics;
   comm::CommunicationSettings communication;
   parallel::FaultSettings fault;
+  SimulationSettings simulation;
   std::vector<std::string> notes;  ///< what parsing had to say; no key
 
   void describe(ConfigVisitor& visitor);

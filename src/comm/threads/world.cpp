@@ -1,6 +1,7 @@
 #include "world.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -44,7 +45,19 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> members)
   for (std::vector<int>& node : of_nodes) nodes_.push_back(std::make_shared<Group>(world_, std::move(node)));
 }
 
-RendezvousPtr Group::arrive(int rank, const char* name, void* part, const Action& action) {
+std::string Group::host(int) const {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+void Group::set_step(int rank, std::int64_t step) {
+  const std::lock_guard lock(world_->mutex);
+  world_->steps[static_cast<std::size_t>(world_rank(rank))] = step;
+}
+
+RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, const Action& action) {
+  const char* const name = collective.name;
   const std::lock_guard lock(world_->mutex);
   if (!world_->failure.empty()) throw PeerFailure(world_->failure);
   const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;

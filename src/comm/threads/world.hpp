@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "meeting_communicator.hpp"
+
 namespace unisono::comm::threads {
 
 /// The state that all ranks of one process share: one lock, which rank failed, which have ended.
@@ -49,9 +51,6 @@ struct Rendezvous {
 };
 using RendezvousPtr = std::shared_ptr<Rendezvous>;
 
-/// What the last rank to arrive does with everybody's parts, while all others wait.
-using Action = std::function<void(const std::vector<void*>& parts)>;
-
 /// A send or receive that waits for its counterpart.
 struct Post {
   int from = 0, to = 0, tag = 0;
@@ -63,6 +62,8 @@ struct Post {
 /// The ranks of a communicator: the k-th collective of one is the k-th of all.
 class Group {
  public:
+  using Point = Rendezvous;
+
   Group(std::shared_ptr<World> world, std::vector<int> members);
 
   int size() const { return static_cast<int>(members_.size()); }
@@ -78,8 +79,12 @@ class Group {
   /// The ranks of its node: this group where there is only one.
   Group& node_of(int rank) { return nodes_.empty() ? *this : *nodes_[static_cast<std::size_t>(place(rank).node)]; }
 
+  std::string host(int rank) const;
+  /// Notes the training step of a rank.
+  void set_step(int rank, std::int64_t step);
+
   /// Joins this rank's next collective. Where it is the last to arrive, the collective happens now.
-  RendezvousPtr arrive(int rank, const char* name, void* part, const Action& action);
+  RendezvousPtr arrive(int rank, const Collective& collective, void* part, const Action& action);
   /// Posts a send or a receive: the bytes are copied as soon as both sides have posted theirs.
   RendezvousPtr post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag);
 

@@ -24,7 +24,8 @@ TrainSource::TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, c
       writer_(writer),
       lane_(options.lane),
       lanes_(options.lanes),
-      memory_(options.delivery.memory) {}
+      memory_(options.delivery.memory),
+      ahead_(options.ahead) {}
 
 TrainSource::~TrainSource() { stop(); }
 
@@ -32,12 +33,17 @@ void TrainSource::start() {
   schedule_.seek(start_);
   feed_->seek(start_);
   skip_steps(lane_);
+  if (!ahead_) {
+    prepared_ = writer_.make(schedule_.largest_slice(), *memory_);
+    return;
+  }
   std::vector<PreparedBatch> buffers;
   for (int i = 0; i < kBuffers; ++i) buffers.push_back(writer_.make(schedule_.largest_slice(), *memory_));
   prefetcher_.emplace(std::move(buffers), [this](PreparedBatch& prepared) { return prepare(prepared); });
 }
 
 void TrainSource::stop() {
+  prepared_.reset();
   if (!prefetcher_) return;
   wait_seconds_ += prefetcher_->wait_seconds();
   feed_->interrupt();
@@ -61,7 +67,11 @@ void TrainSource::skip_steps(int count) {
 }
 
 Batch TrainSource::next() {
-  if (!prefetcher_) start();
+  if (!prefetcher_ && !prepared_) start();
+  if (prepared_) {
+    prepare(*prepared_);
+    return prepared_->batch;
+  }
   const Batch* batch = prefetcher_->next();
   assert(batch != nullptr);  // a training source has no end
   return *batch;

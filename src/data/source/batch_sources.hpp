@@ -158,7 +158,7 @@ void gather_with_partners(const MicroBatch& batch, const Partner& partner, const
   }
 }
 
-/// A rank's training batches. In a prefetching thread, the Schedule says which examples are next, the Feed fetches
+/// A rank's training batches. In a prefetching thread, if there is one, the Schedule says which examples are next, the Feed fetches
 /// them, and the BatchWriter makes a batch of them.
 class TrainSource final : public BatchSource {
  public:
@@ -187,7 +187,9 @@ class TrainSource final : public BatchSource {
   GatheredExamples gathered_;
   DataCursor start_;
   double wait_seconds_ = 0;  ///< of earlier threads, before `seek`
+  bool ahead_;
   std::optional<Prefetcher> prefetcher_;
+  std::optional<PreparedBatch> prepared_;  ///< where no thread prepares batches ahead
 };
 
 /// Converts rows in memory into batches; kept from one pass to the next, so that a pass allocates nothing.

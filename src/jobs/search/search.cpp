@@ -300,7 +300,7 @@ void Search::tidy() const {
 }
 
 session::RunStatus Search::run() {
-  const Stopwatch watch(job_.clock());
+  const Stopwatch watch(job_.runtime());
   const bool is_complete = run_trials(job_, *this);
   if (job_.ranks().is_root() && is_complete) tidy();
   if (job_.ranks().is_root()) write_results(is_complete, watch.seconds());

@@ -415,7 +415,7 @@ void take_epochs(settings::Config& config, std::int64_t epochs) {
 
 records::TrialResult make_trial_run(session::Job& whole, comm::Communicator& group, const TrialTerms& terms,
                                     const records::TrialTask& task, Dispatcher* dispatcher) {
-  Watch watch(terms, task, whole.clock(), dispatcher);
+  Watch watch(terms, task, whole.runtime(), dispatcher);
   records::TrialResult result;
   try {
     Log log(group.rank(), false);

@@ -54,7 +54,7 @@ void remove_made(const JobFolder& folder) {
 class PlanDispatcher final : public Dispatcher {
  public:
   PlanDispatcher(session::Job& job, TrialJob& trials)
-      : job_(job), trials_(trials), journal_(open_journal(trials)), end_(trials.end()), watch_(job.clock()) {
+      : job_(job), trials_(trials), journal_(open_journal(trials)), end_(trials.end()), watch_(job.runtime()) {
     trials.resume(*journal_);
   }
 

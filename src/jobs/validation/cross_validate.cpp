@@ -356,7 +356,7 @@ TrialTerms CrossValidation::terms() const {
 
 session::RunStatus CrossValidation::run() {
   if (solves_exactly()) return solve();
-  const Stopwatch watch(job_.clock());
+  const Stopwatch watch(job_.runtime());
   const bool is_complete = run_trials(job_, *this);
   if (!job_.ranks().is_root()) return is_complete ? session::RunStatus::complete : session::RunStatus::interrupted;
   if (is_complete) {
@@ -393,7 +393,7 @@ session::RunStatus CrossValidation::solve() {
   const auto journal = open_journal(*this);
   std::string why;
   const bool by_fits = settings().solver == settings::FoldSolver::exact_fits;
-  const Stopwatch watch(job_.clock());
+  const Stopwatch watch(job_.runtime());
   const ExactFolds exact = solve_folds(*ridge_of(planned_.config, set_.set(), why), set_.set(), folds_, by_fits);
   const double seconds = watch.seconds();
   job_.log().info("linear models with squared loss: solved exactly, not trained (cross_validation.solver)");

@@ -98,7 +98,7 @@ class Background::Job final : public comm::Request {
     return is_over();
   }
   bool wait_unless(const std::function<bool()>& enough) override {
-    for (Idle idle(0); !test(); idle.pause()) {
+    for (Idle idle(0, background_.runtime_); !test(); idle.pause()) {
       if (enough()) return false;
     }
     return true;

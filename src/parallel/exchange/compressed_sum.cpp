@@ -84,7 +84,7 @@ class CompressedSum final : public GradientExchange {
   std::int64_t step_, plainly_sent_ = 0;
   double exact_seconds_ = 0;
   comm::GradientBuckets buckets_;
-  Background background_{"compressed gradients"};  ///< ends before all that it uses
+  Background background_;  ///< ends before all that it uses
 };
 
 CompressedSum::CompressedSum(StepTerms& run, const CompressionSettings& settings)
@@ -102,7 +102,8 @@ CompressedSum::CompressedSum(StepTerms& run, const CompressionSettings& settings
           [this](Index first, Index last) {
             return start({first, last});
           },
-          run.clock) {
+          run.runtime),
+      background_("compressed gradients", run.runtime) {
   if (settings.momentum > 0) velocity_ = run.vectors[1].values.view();
   run.counters.of<CompressionCounters>() = {};
   choose_density();
@@ -189,7 +190,7 @@ void CompressedSum::finish() {
 }
 
 void CompressedSum::sum_exact_blocks() {
-  const ScopedTimer timer(exact_seconds_, run_.clock);
+  const ScopedTimer timer(exact_seconds_, run_.runtime);
   pack(run_.gradient, blocks_.exact, exact_);
   run_.communicator.allreduce_sum(std::span<float>(exact_));
   unpack(exact_, blocks_.exact, run_.gradient);

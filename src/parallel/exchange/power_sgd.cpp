@@ -120,7 +120,7 @@ std::vector<bool> choose_blocks(const ParameterLayout& layout, const Compression
 PowerSgd::PowerSgd(StepTerms& run, const CompressionSettings& settings)
     : run_(run),
       settings_(settings),
-      plain_(make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock)),
+      plain_(make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.runtime)),
       residual_(run.vectors[0].values.view()),
       kept_right_(run.vectors[1].values.view()),
       step_(run.first_step) {
@@ -258,7 +258,7 @@ void PowerSgd::add_product(const Matrix& matrix, float factor, MutableView to) {
 }
 
 void PowerSgd::allreduce(std::span<float> values) {
-  const ScopedTimer timer(communication_seconds_, run_.clock);
+  const ScopedTimer timer(communication_seconds_, run_.runtime);
   run_.communicator.allreduce_sum(values);
   sums_of_factors_ += plain_sum_bytes(std::ssize(values), run_.communicator.size());
 }

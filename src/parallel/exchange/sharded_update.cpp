@@ -46,7 +46,7 @@ ShardedUpdate::ShardedUpdate(StepTerms& run) : run_(run), own_(run.state_shards-
 
 std::unique_ptr<GradientExchange> ShardedUpdate::make_sum() {
   if (run_.one_theta && run_.optimizer->steps_in_parts()) return nullptr;
-  return make_scattered_sum(run_.communicator, run_.gradient, run_.state_shards->bucket_bytes(), run_.clock);
+  return make_scattered_sum(run_.communicator, run_.gradient, run_.state_shards->bucket_bytes(), run_.runtime);
 }
 
 void ShardedUpdate::clear() {
@@ -72,11 +72,11 @@ void ShardedUpdate::step_part(const FloatRange& range, Index begin) {
 void ShardedUpdate::step_summed_blocks(double learning_rate) {
   const Piece& all = pieces_.front();  // one θ is one bucket
   const double updated_before = run_.seconds.optimizer;
-  const Stopwatch watch(run_.clock);
+  const Stopwatch watch(run_.runtime);
   double arrived = -1;  // seconds until all ranks had brought their g
   const comm::Communicator::Summed update = [&](Index first, Index last) {
     if (arrived < 0) arrived = watch.seconds();
-    const ScopedTimer timer(run_.seconds.optimizer, run_.clock);
+    const ScopedTimer timer(run_.seconds.optimizer, run_.runtime);
     step_part({first, last}, first - all.slice.first);
   };
   run_.optimizer->begin_step(learning_rate);

@@ -36,14 +36,40 @@ void settle(StepTerms& run) {
   run.sums.settle();
 }
 
+namespace {
+
+/// Ranges of a gradient that are final.
+struct FinalRanges {
+  std::vector<FloatRange> ranges;
+  void ready(Index first, Index last) { ranges.push_back({first, last}); }
+};
+
+/// A gradient that takes simulated time. Its exchange is told of all ranges when that is over: it may wait for others,
+/// and the computation may not.
+template <typename Gradient>
+void simulate_gradient(StepTerms& run, Index examples, GradientTarget target, const Gradient& gradient) {
+  FinalRanges final;
+  const GradientReady told = target.ready;
+  if (told) target.ready = final;
+  compute(run, examples, [&] { gradient(target); });
+  for (const FloatRange& range : final.ranges) told(range.first, range.last);
+}
+
+}  // namespace
+
 data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExchange* exchange) {
   const SumsOfLayers sums(run);
   for (bool first = true;; first = false) {
     const data::Batch batch = next_batch(run);
     const GradientTarget target = target_of(run, place_of(batch, first), exchange);
-    {
+    const auto gradient = [&](const GradientTarget& into) {
+      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, into, run.sums);
+    };
+    if (run.runtime.is_virtual()) {
+      simulate_gradient(run, batch.size, target, gradient);
+    } else {
       const ComputeScope computes(run, run.flops_per_example * static_cast<double>(batch.size));
-      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target, run.sums);
+      gradient(target);
     }
     if (run.leaves > 0) {
       const Phase phase(run, run.seconds.compute);

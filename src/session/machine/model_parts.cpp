@@ -161,7 +161,8 @@ data::SourceOptions source_options(const ModelParts& parts, const settings::Conf
           .least = parts.model->least_examples(),
           .seed = static_cast<std::uint64_t>(config.seed),
           .class_weights = parts.class_weights,
-          .delivery = part ? parts.delivery() : data::Delivery{}};
+          .delivery = part ? parts.delivery() : data::Delivery{},
+          .ahead = !config.simulation.is_on()};
 }
 
 RankDevice::RankDevice(const ModelPlace& where, const settings::Config& config)

@@ -62,18 +62,18 @@ struct Job::Groups {
 Job::Job(comm::Communicator& ranks, Log& log, const JobOptions& options)
     : ranks_(ranks),
       log_(log),
-      clock_(options.clock),
+      runtime_(options.runtime),
       signals_(options.heeds_signals ? std::make_unique<Signals>() : nullptr),
       place_(std::make_unique<NodePlace>(ranks)),
       groups_(std::make_unique<Groups>()) {
   groups_->sets[&ranks] = {};
 }
 
-Job::Job(Job& whole, comm::Communicator& ranks, Log& log)
+Job::Job(Job& whole, comm::Communicator& ranks, Log& log, const Runtime* runtime)
     : ranks_(ranks),
       log_(log),
-      clock_(whole.clock_),
-      whole_(&whole),
+      runtime_(runtime != nullptr ? *runtime : whole.runtime_),
+      whole_(whole.whole_ != nullptr ? whole.whole_ : &whole),
       place_(whole.place_),
       groups_(std::make_unique<Groups>()) {
   groups_->sets[&ranks] = {};

@@ -255,7 +255,7 @@ Run::Run(Job& job, const RunPlan& plan, const RunOptions& options)
       data_(plan.data()),
       log_(job.log(), group_.rank()),
       outputs_(plan, options),
-      parts_({group_, job.place(), log_, job.clock()}, config_, inputs_of(data_.info()), &data_),
+      parts_({group_, job.place(), log_, job.runtime()}, config_, inputs_of(data_.info()), &data_),
       training_(parts_, config_),
       workers_(parts_, training_, config_, data_),
       objective_(make_objective(parts_, config_, data_)),
@@ -379,7 +379,7 @@ std::string Run::threads_text() const {
 
 RunResult Run::train() {
   if (is_complete()) return already_complete();
-  outputs_.open({parts_, events_header_now(), job_.clock()}, header_, log_);
+  outputs_.open({parts_, events_header_now(), job_.runtime()}, header_, log_);
   require_shared_folder();
   const std::vector<ConfigChange> changes = changes_now();
   for (const ConfigChange& change : changes) {
@@ -387,7 +387,7 @@ RunResult Run::train() {
   }
   say_start({plan_, parts_, training_, *source_, threads_text(), warnings_}, log_);
   TrainingObserver observer(observer_context());
-  const Stopwatch watch(job_.clock());
+  const Stopwatch watch(job_.runtime());
   if (header_.step < total_steps() && observer.make_up_evaluation()) {
     if (!changes.empty()) observer.write_checkpoint_of_start();
     make_steps(observer);
@@ -411,7 +411,7 @@ ObserverContext Run::observer_context() {
           .kept = *kept_,
           .criteria = criteria_,
           .records = outputs_.records(),
-          .clock = job_.clock(),
+          .clock = job_.runtime(),
           .header = header_};
 }
 
@@ -419,7 +419,7 @@ void Run::make_steps(TrainingObserver& observer) {
   const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
   parts_.share_parameters();
   parallel::Fault fault(config_.fault, seed_of(config_), plan_.given_rank);
-  strategies::TrainContext context{step_terms(parts_, training_, config_, {*source_, header_.step, job_.clock()}),
+  strategies::TrainContext context{step_terms(parts_, training_, config_, {*source_, header_.step, job_.runtime()}),
                                    {.optimizer_settings = config_.optimizer,
                                     .schedule = schedule,
                                     .observer = observer,

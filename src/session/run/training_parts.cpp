@@ -51,7 +51,7 @@ parallel::StepTerms step_terms(ModelParts& parts, TrainingParts& training, const
           .flops_per_example = parts.model->flops_per_example(),
           .state_shards = parts.held.state_shards ? &*parts.held.state_shards : nullptr,
           .one_theta = parts.node_memory != nullptr,
-          .clock = steps.clock};
+          .runtime = steps.runtime};
 }
 
 WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const settings::Config& config,

@@ -70,7 +70,7 @@ DividedFunction::DividedFunction(TrainContext& run, bool backup)
       ranks_(run.communicator.split(0, run.communicator.rank())),
       gradients_(sums_of_vectors(std::ssize(run.state.parameters))),
       fate_(*ranks_),
-      worker_(*ranks_, fate_, objective_.portions(), run.seconds.straggler_wait, run.clock) {
+      worker_(*ranks_, fate_, objective_.portions(), run.seconds.straggler_wait, run.runtime) {
   counters_.portions = objective_.portions();
   const FloatRange own = shards().shard(rank());
   for (const models::PenalisedRange& one : objective_.penalties()) {
@@ -86,7 +86,7 @@ DividedFunction::DividedFunction(TrainContext& run, bool backup)
   }
   if (ranks_->size() == 1 || !ranks_->is_root()) return;
   coordinator_ =
-      std::make_unique<Coordinator>(*ranks_, fate_, Dealer(objective_.portions(), ranks_->size(), backup), run.clock);
+      std::make_unique<Coordinator>(*ranks_, fate_, Dealer(objective_.portions(), ranks_->size(), backup), run.runtime);
   team_ = std::make_unique<ThreadTeam>(2, "the coordinator of portions");
 }
 
@@ -303,7 +303,7 @@ void DividedFunction::compute_portions(const Compute& compute, Subtrees& subtree
 
 bool DividedFunction::compute_portion(const Compute& compute, Subtrees& subtrees, int portion,
                                       const std::function<bool()>& go_on) {
-  const ScopedTimer timer(run_.seconds.compute, run_.clock);
+  const ScopedTimer timer(run_.seconds.compute, run_.runtime);
   kernels::LossSums losses;
   Stopwatch watch;
   double cpu_seconds = run_.fault != nullptr ? thread_cpu_seconds() : 0;

@@ -15,8 +15,11 @@ AsyncAverages::AsyncAverages(TrainContext& run, PairTopology topology)
       pairs_(topology, group_->size()),
       partners_(pairs_.partners_of(rank_)),
       fate_(*group_),
+      turns_(run.runtime),
       exchange_(*group_, fate_, run.replica.layout().trainable()),
-      player_(*group_, fate_) {}
+      player_(*group_, fate_),
+      averaging_("averages with other ranks", 1, run.runtime),
+      background_("answers to other ranks", 1, run.runtime) {}
 
 void AsyncAverages::begin(const Segment& segment) {
   turns_.begin(replayed_order(run_, segment));

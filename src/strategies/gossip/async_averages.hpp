@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -25,6 +24,7 @@ namespace unisono::strategies {
 /// The turns of a rank's threads at its θ_r: one at a time, in the order in which they come or as a record says.
 class Turns {
  public:
+  explicit Turns(const Runtime& runtime) : changed_(runtime) {}
   /// Begins a segment, before its threads do.
   void begin(EventOrder order) { order_ = std::move(order); }
   /// The order of the segment; after its threads have ended.
@@ -34,15 +34,25 @@ class Turns {
     const std::lock_guard lock(mutex_);
     return has_ended_ || order_.may_be_next(event);
   }
-  /// Blocks until it is this event's turn. \return the turn, which lasts as long as this lock
-  /// \throws PeerFailure after `end`
-  [[nodiscard]] std::unique_lock<std::mutex> take(const ServerEvent& event) {
+  /// A turn, which lasts as long as this object.
+  class Turn {
+   public:
+    explicit Turn(Turns& turns) : turns_(turns) {}
+    ~Turn() { turns_.give_back(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Turns& turns_;
+  };
+  /// Blocks until it is this event's turn. \throws PeerFailure after `end`
+  [[nodiscard]] Turn take(const ServerEvent& event) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return has_ended_ || order_.may_be_next(event); });
+    changed_.wait(lock, [&] { return has_ended_ || (!is_taken_ && order_.may_be_next(event)); });
     if (has_ended_) throw comm::PeerFailure("another thread of this rank failed");
     order_.record_or_follow(event);
-    changed_.notify_all();
-    return lock;
+    is_taken_ = true;
+    return Turn(*this);
   }
   /// Nobody gets a turn any more, because a thread of this rank failed.
   void end() {
@@ -52,10 +62,16 @@ class Turns {
   }
 
  private:
+  void give_back() {
+    const std::lock_guard lock(mutex_);
+    is_taken_ = false;
+    changed_.notify_all();
+  }
+
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  Condition changed_;
   EventOrder order_;
-  bool has_ended_ = false;
+  bool is_taken_ = false, has_ended_ = false;
 };
 
 /// What a rank that begins exchanges says to one that answers.
@@ -199,7 +215,7 @@ class AsyncAverages {
 
   /// Begins an average with a partner that is drawn for this step of the rank.
   void start(std::int64_t step);
-  using Turn = std::unique_lock<std::mutex>;
+  using Turn = Turns::Turn;
   /// Waits until this rank may read θ_r, which nobody changes during the turn.
   [[nodiscard]] Turn turn_to_read() { return turns_.take({rank_, false}); }
   /// Waits until the average that this rank began is made, and it may change θ_r.
@@ -230,7 +246,7 @@ class AsyncAverages {
   bool begins_ = false;
   std::optional<std::int64_t> given_;  ///< steps of this rank in the segment, where nobody deals them
   std::int64_t count_ = 0, begun_ = 0;
-  Threads averaging_{"averages with other ranks"}, background_{"answers to other ranks"};
+  Threads averaging_, background_;
 };
 
 }  // namespace unisono::strategies

@@ -246,7 +246,7 @@ class NeighbourExchange final : public MixingExchange {
   std::array<Slot, 2> slots_;
   std::int64_t sent_bytes_ = 0;
   parallel::CommonFate fate_;
-  Threads thread_{"the exchange with neighbours"};
+  Threads thread_;
 };
 
 NeighbourExchange::NeighbourExchange(TrainContext& run, const Mixing& mixing)
@@ -254,7 +254,8 @@ NeighbourExchange::NeighbourExchange(TrainContext& run, const Mixing& mixing)
       memory_(run.backend.memory()),
       mixing_(mixing),
       segments_(run.replica.layout().trainable()),
-      fate_(run.communicator) {
+      fate_(run.communicator),
+      thread_("the exchange with neighbours", 1, run.runtime) {
   Index longest = 0;
   for (const FloatRange& segment : segments_) longest = std::max(longest, segment.last - segment.first);
   const Index floats = std::min(longest, kPieceFloats);

@@ -42,12 +42,12 @@ Serving::Serving(TrainContext& run, ServingPlan plan)
     : run_(run),
       plan_(std::move(plan)),
       group_(run.communicator.split(0, run.communicator.rank())),
-      wire_(*group_, plan_.roles, run.clock) {
+      wire_(*group_, plan_.roles, run.runtime) {
   begin_counters();
   add_workers();
   add_servers();
   const auto roles = static_cast<int>(workers_.size() + servers_.size());
-  if (roles > 0) team_ = std::make_unique<ThreadTeam>(roles, "a rank's workers and servers");
+  if (roles > 0) team_ = std::make_unique<ThreadTeam>(roles, "a rank's workers and servers", run.runtime);
 }
 
 /// Those of all servers, on every rank.
@@ -96,7 +96,8 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
            .counters = run_.counters,
            .first_step = run_.first_step,
            .vectors = run_.workers.empty() ? run_.vectors : std::span<parallel::StrategyVector>(),
-           .fault = run_.fault},
+           .fault = run_.fault,
+           .runtime = run_.runtime},
           {.optimizer_settings = run_.optimizer_settings,
            .schedule = run_.schedule,
            .observer = run_.observer,

@@ -284,7 +284,7 @@ void InPlaceWorker::make_steps(const Segment& segment) {
 
 /// Finds the rows that the batch touches.
 void InPlaceWorker::mark(const data::Batch& batch) {
-  const ScopedTimer timer(run_.seconds.compute, run_.clock);
+  const ScopedTimer timer(run_.seconds.compute, run_.runtime);
   for (const data::ExampleRange& piece : pieces_of(batch)) {
     run_.model.in_place()->mark_rows(batch, piece, *scratch_, touched_);
   }
@@ -318,25 +318,26 @@ void InPlaceWorker::for_each_row(Visit visit) {
 Pulled InPlaceWorker::pull(std::int64_t clock) {
   client_.start_pull(clock, 1, parts(), {});
   const Pulled pulled = client_.finish_pull();
-  const ScopedTimer timer(run_.seconds.exposed_communication, run_.clock);
+  const ScopedTimer timer(run_.seconds.exposed_communication, run_.runtime);
   for_each_row([](MutableView theta, MutableView message) { std::ranges::copy(message, theta.begin()); });
   return pulled;
 }
 
 void InPlaceWorker::train_on(const data::Batch& batch, double rate) {
-  const parallel::ComputeScope computes(run_);
   models::InPlaceStep step{.rate = rate,
                            .examples_before = own_examples_before(run_, batch, settings_.workers),
                            .parameters = run_.state.parameters};
-  for (const data::ExampleRange& piece : pieces_of(batch)) {
-    run_.model.in_place()->update_in_place(batch, piece, step, *scratch_, run_.sums);
-    step.examples_before += piece.size();
-  }
+  parallel::compute(run_, batch.size, [&] {
+    for (const data::ExampleRange& piece : pieces_of(batch)) {
+      run_.model.in_place()->update_in_place(batch, piece, step, *scratch_, run_.sums);
+      step.examples_before += piece.size();
+    }
+  });
 }
 
 void InPlaceWorker::push(const Segment& segment, std::int64_t clock, const data::Batch& batch) {
   {
-    const ScopedTimer timer(run_.seconds.exposed_communication, run_.clock);
+    const ScopedTimer timer(run_.seconds.exposed_communication, run_.runtime);
     const bool alone = settings_.workers == 1;
     for_each_row([&](View theta, MutableView message) {
       for (std::size_t k = 0; k < theta.size(); ++k) {

@@ -34,7 +34,12 @@ std::optional<StepQueue::Grant> StepQueue::next() {
   return Grant{.rank = static_cast<int>(*next), .left = left_};
 }
 
-Relay::Relay(comm::Communicator& ranks) : ranks_(ranks), fate_(ranks), queue_(ranks.size()) {
+Relay::Relay(comm::Communicator& ranks, const Runtime& runtime)
+    : ranks_(ranks),
+      fate_(ranks),
+      queue_(ranks.size()),
+      changed_(runtime),
+      background_("shared updates", runtime) {
   for (const int peer : tree_neighbours(ranks.rank(), ranks.size())) edges_.push_back({.peer = peer});
   for (int peer = 0; ranks.is_root() && peer < ranks.size(); ++peer) asks_.push_back({.peer = peer});
 }
@@ -269,7 +274,7 @@ SharingRank::SharingRank(TrainContext& run, const GradientSharingSettings& setti
     : run_(run),
       settings_(settings),
       counters_(run.counters.of<SharingCounters>()),
-      relay_(run.communicator),
+      relay_(run.communicator, run.runtime),
       encoder_(kernels::make_threshold_encoder(encoding_of(settings, run.replica.layout()))),
       residual_(run.vectors[kResidual].values.view()),
       change_(std::ssize(run.state.parameters), run.backend.memory()),

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -70,7 +69,7 @@ class StepQueue {
 /// everywhere after at most 2 log2 P of them, one behind the other.
 class Relay {
  public:
-  explicit Relay(comm::Communicator& ranks);
+  explicit Relay(comm::Communicator& ranks, const Runtime& runtime = machine_runtime());
   ~Relay() { give_up(nullptr); }
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -150,11 +149,11 @@ class Relay {
   std::atomic<bool> has_news_ = false;  ///< of this rank for the thread
 
   std::mutex mutex_{};
-  std::condition_variable changed_{};
+  Condition changed_;
   std::deque<SharedUpdate> own_{}, arrived_{};  ///< to be sent; to be taken
   bool has_left_ = false, all_arrived_ = false;
 
-  parallel::Background background_{"shared updates"};  ///< ends before all that it uses
+  parallel::Background background_;  ///< ends before all that it uses
   comm::RequestPtr running_{};
 };
 

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "unisono/base/config.hpp"
+
+namespace unisono::settings {
+
+/// How the lengths of a worker's steps vary from one to the next.
+enum class StepTimes { constant, lognormal, pareto };
+
+/// `[simulation]`: the ranks, hosts and network that `unisono simulate` simulates.
+struct SimulationSettings {
+  std::int64_t ranks = 0;  ///< 0: nothing is simulated
+  std::int64_t ranks_per_host = 1;
+  double microseconds_per_example = 0;  ///< of a rank of mean speed; 0: measured on this machine
+  double speed_spread = 0;              ///< σ of the logarithm of the ranks' speeds
+  double slow_share = 0, slow_factor = 1;
+  StepTimes step_times = StepTimes::constant;
+  double step_spread = 0;  ///< lognormal: σ of the logarithm; pareto: 1/shape
+  double link_mbit = 1000, link_microseconds = 50;
+  double in_host_mbit = 80000, in_host_microseconds = 1;
+
+  bool is_on() const { return ranks > 0; }
+  void describe(ConfigVisitor& visitor);
+};
+
+}  // namespace unisono::settings

@@ -1,0 +1,279 @@
+#include "unisono/base/virtual_runtime.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "fiber.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/threads.hpp"
+
+namespace unisono {
+namespace {
+
+/// Computations on threads of this machine. Whoever waits for one makes it himself, if no thread has begun it yet.
+class Computations {
+ public:
+  struct Job {
+    const std::function<void()>* work;
+    enum class State { waits, runs, done } state = State::waits;
+    std::exception_ptr error = {};
+  };
+
+  explicit Computations(int threads) : threads_("computing for simulated workers", threads) {
+    for (int thread = 0; thread < threads; ++thread) threads_.start([this] { serve(); });
+  }
+  ~Computations() {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+
+  void begin(const std::shared_ptr<Job>& job) {
+    if (threads_.size() == 0) return;
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(job);
+    changed_.notify_one();
+  }
+  /// Returns when the job is done.
+  void finish(Job& job) {
+    std::unique_lock lock(mutex_);
+    if (job.state == Job::State::waits) return make(job, lock);
+    done_.wait(lock, [&] { return job.state == Job::State::done; });
+  }
+
+ private:
+  void make(Job& job, std::unique_lock<std::mutex>& lock) {
+    job.state = Job::State::runs;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      (*job.work)();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    job.error = error;
+    job.state = Job::State::done;
+    done_.notify_all();
+  }
+  void serve() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
+      if (ends_) return;
+      const std::shared_ptr<Job> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      if (job->state == Job::State::waits) make(*job, lock);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_, done_;
+  std::deque<std::shared_ptr<Job>> jobs_;
+  bool ends_ = false;
+  Threads threads_;
+};
+
+}  // namespace
+
+class VirtualRuntime::Scheduler {
+ public:
+  /// Work of a worker, and who waits for its end.
+  struct Work {
+    Work(std::function<void()> work, StackPool& stacks, int of) : fiber(std::move(work), stacks), worker(of) {}
+    Fiber fiber;
+    int worker;
+    std::vector<Work*> joiners = {};
+  };
+  using WorkPtr = std::shared_ptr<Work>;
+
+  Scheduler(int threads, Cost cost) : cost_(std::move(cost)), computations_(threads - 1) {}
+
+  void run(int workers, const std::function<void(int)>& body, const std::function<void()>& stuck) {
+    workers_.resize(static_cast<std::size_t>(workers));
+    for (int worker = 0; worker < workers; ++worker) {
+      start([&body, worker] { body(worker); }, worker);
+    }
+    while (!alive_.empty()) {
+      if (events_.empty()) stuck();
+      if (events_.empty()) {
+        throw std::logic_error("simulation: everybody waits, and nothing will happen; this is an error in the program");
+      }
+      handle_next();
+    }
+  }
+
+  WorkPtr start(std::function<void()> work, int worker) {
+    auto started = std::make_shared<Work>(std::move(work), stacks_, worker);
+    alive_.emplace(started.get(), started);
+    schedule(now(), started.get());
+    return started;
+  }
+  void join(Work& work) {
+    if (work.fiber.has_ended()) return;
+    work.joiners.push_back(&running());
+    running().fiber.suspend();
+  }
+  void sleep(double seconds) {
+    schedule(now() + std::max(seconds, 0.0), &running());
+    running().fiber.suspend();
+  }
+  void compute(std::int64_t examples, const std::function<void()>& work) {
+    Worker& own = workers_[static_cast<std::size_t>(running().worker)];
+    const double seconds = cost_(running().worker, examples, own.computations++);
+    ++count_;
+    const auto job = std::make_shared<Computations::Job>(Computations::Job{&work});
+    computations_.begin(job);
+    schedule(now() + std::max(seconds, 0.0), &running());
+    running().fiber.suspend();
+    computations_.finish(*job);
+    if (job->error) std::rethrow_exception(job->error);
+  }
+
+  void block(const void* key) {
+    blocked_[key].push_back(&running());
+    running().fiber.suspend();
+  }
+  void wake(const void* key) {
+    const auto found = blocked_.find(key);
+    if (found == blocked_.end()) return;
+    for (Work* work : found->second) schedule(now(), work);
+    blocked_.erase(found);
+  }
+  void block_until(const std::function<bool()>& done) {
+    if (done()) return;
+    workers_[static_cast<std::size_t>(running().worker)].looking.push_back({&running(), &done});
+    running().fiber.suspend();
+  }
+  /// Lets all blocked work of a worker look whether it may go on.
+  void look(int worker) {
+    std::vector<Looking>& looking = workers_[static_cast<std::size_t>(worker)].looking;
+    std::erase_if(looking, [this](const Looking& one) {
+      if (!(*one.done)()) return false;
+      schedule(now(), one.work);
+      return true;
+    });
+  }
+  void at(double seconds, std::function<void()> act) { push({std::max(seconds, now()), next_++, nullptr, std::move(act)}); }
+
+  Work& running() {
+    if (running_ == nullptr) throw std::logic_error("simulation: only simulated workers may wait");
+    return *running_;
+  }
+  double now() const { return now_; }
+  std::int64_t count() const { return count_; }
+  std::int64_t switches() const { return switches_; }
+
+ private:
+  struct Event {
+    double seconds;
+    std::uint64_t number;
+    Work* work;                 ///< that goes on; null: `act` happens
+    std::function<void()> act;  ///< may be empty where `work` is not null
+    bool operator<(const Event& other) const {  // of a heap: the last one is first
+      return seconds != other.seconds ? seconds > other.seconds : number > other.number;
+    }
+  };
+  struct Looking {
+    Work* work;
+    const std::function<bool()>* done;
+  };
+  struct Worker {
+    std::uint64_t computations = 0;
+    std::vector<Looking> looking = {};
+  };
+
+  void schedule(double seconds, Work* work) { push({seconds, next_++, work, {}}); }
+  void push(Event event) {
+    events_.push_back(std::move(event));
+    std::push_heap(events_.begin(), events_.end());
+  }
+  void handle_next() {
+    std::pop_heap(events_.begin(), events_.end());
+    const Event event = std::move(events_.back());
+    events_.pop_back();
+    now_ = event.seconds;
+    if (event.work == nullptr) return event.act();
+    go_on(*event.work);
+  }
+  void go_on(Work& work) {
+    ++switches_;
+    running_ = &work;
+    work.fiber.resume();
+    running_ = nullptr;
+    const int worker = work.worker;
+    if (work.fiber.has_ended()) {
+      for (Work* joiner : work.joiners) schedule(now(), joiner);
+      alive_.erase(&work);
+    }
+    look(worker);
+  }
+
+  StackPool stacks_;
+  Cost cost_;
+  std::atomic<double> now_ = 0;  ///< computations on other threads may read it
+  std::uint64_t next_ = 0;
+  std::int64_t count_ = 0, switches_ = 0;
+  std::vector<Event> events_;  ///< a heap
+  std::unordered_map<const Work*, WorkPtr> alive_;
+  std::unordered_map<const void*, std::vector<Work*>> blocked_;
+  std::vector<Worker> workers_;
+  Work* running_ = nullptr;
+  Computations computations_;  ///< ends before all that it uses
+};
+
+namespace {
+
+/// \tparam Scheduler VirtualRuntime's
+template <typename Scheduler>
+class SimulatedWork final : public StartedWork {
+ public:
+  SimulatedWork(Scheduler& scheduler, typename Scheduler::WorkPtr work)
+      : scheduler_(scheduler), work_(std::move(work)) {}
+  void join() override { scheduler_.join(*work_); }
+
+ private:
+  Scheduler& scheduler_;
+  typename Scheduler::WorkPtr work_;
+};
+
+}  // namespace
+
+VirtualRuntime::VirtualRuntime(int threads, Cost cost)
+    : scheduler_(std::make_unique<Scheduler>(threads, std::move(cost))) {}
+VirtualRuntime::~VirtualRuntime() = default;
+
+double VirtualRuntime::seconds() const { return scheduler_->now(); }
+void VirtualRuntime::sleep(double seconds) const { scheduler_->sleep(seconds); }
+
+std::unique_ptr<StartedWork> VirtualRuntime::start(std::function<void()> work) const {
+  return std::make_unique<SimulatedWork<Scheduler>>(*scheduler_,
+                                                    scheduler_->start(std::move(work), scheduler_->running().worker));
+}
+
+void VirtualRuntime::compute(std::int64_t examples, const std::function<void()>& work) const {
+  scheduler_->compute(examples, work);
+}
+
+void VirtualRuntime::run(int workers, const std::function<void(int)>& body, const std::function<void()>& stuck) {
+  scheduler_->run(workers, body, stuck);
+}
+
+int VirtualRuntime::worker() const { return scheduler_->running().worker; }
+void VirtualRuntime::at(double seconds, std::function<void()> act) const { scheduler_->at(seconds, std::move(act)); }
+void VirtualRuntime::block_until(const std::function<bool()>& done) const { scheduler_->block_until(done); }
+void VirtualRuntime::poke(int worker) const { scheduler_->look(worker); }
+void VirtualRuntime::block(const void* key) const { scheduler_->block(key); }
+void VirtualRuntime::wake(const void* key) const { scheduler_->wake(key); }
+std::int64_t VirtualRuntime::computations() const { return scheduler_->count(); }
+std::int64_t VirtualRuntime::switches() const { return scheduler_->switches(); }
+
+}  // namespace unisono

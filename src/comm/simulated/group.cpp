@@ -1,0 +1,191 @@
+#include "simulated/group.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace unisono::comm::simulated {
+namespace {
+
+constexpr std::size_t kBufferedBytes = std::size_t{4} << 10;  ///< as MPI libraries do with messages of a few KiB
+
+}  // namespace
+
+void World::fail(const std::string& reason) {
+  if (!failure.empty()) return;
+  failure = reason;
+  for (std::size_t rank = 0; rank < steps.size(); ++rank) runtime.poke(static_cast<int>(rank));
+}
+
+void World::fail_as_stuck() {
+  std::string text = "all simulated ranks wait, and no message is under way";
+  if (!ended.empty()) text += fmt::format("; {} of {} ranks have ended", ended.size(), steps.size());
+  fail(text);
+}
+
+void World::end(int rank) { ended.push_back(rank); }
+
+Group::Group(std::shared_ptr<World> world, std::vector<int> members)
+    : world_(std::move(world)), members_(std::move(members)), sequence_(members_.size(), 0) {
+  std::map<int, int> nodes;                // by host, numbered in the order of their first ranks
+  std::vector<std::vector<int>> of_nodes;  // their ranks of the world
+  for (const int member : members_) {
+    const auto [found, is_new] =
+        nodes.emplace(world_->network.host_of(member), static_cast<int>(of_nodes.size()));
+    if (is_new) of_nodes.emplace_back();
+    std::vector<int>& node = of_nodes[static_cast<std::size_t>(found->second)];
+    places_.push_back({.node = found->second, .number = static_cast<int>(node.size())});
+    node.push_back(member);
+  }
+  if (of_nodes.size() < 2) return;
+  for (std::vector<int>& node : of_nodes) nodes_.push_back(std::make_shared<Group>(world_, std::move(node)));
+}
+
+std::string Group::host(int rank) const {
+  return fmt::format("simulated-{}", world_->network.host_of(world_rank(rank)));
+}
+
+// --- Collectives -----------------------------------------------------------------------------------------------------
+
+RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, const Action& action) {
+  if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+  const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;
+  RendezvousPtr& slot = points_[sequence];
+  if (slot == nullptr) {
+    slot = std::make_shared<Rendezvous>(
+        Rendezvous{.name = collective.name, .parts = std::vector<void*>(members_.size())});
+  }
+  RendezvousPtr point = slot;
+  if (std::strcmp(point->name, collective.name) != 0) {
+    const std::string reason =
+        fmt::format("rank {} calls {} where others call {}; all ranks must call the same collectives in the same order",
+                    rank, collective.name, point->name);
+    world_->fail(reason);
+    throw CommunicationError(reason);
+  }
+  point->parts[static_cast<std::size_t>(rank)] = part;
+  if (++point->arrived < members_.size()) return point;
+  points_.erase(sequence);
+  action(point->parts);
+  point->parts = {};
+  world_->runtime.at(world_->network.done(now(), collective, members_), [self = shared_from_this(), point] {
+    point->done = true;
+    for (const int member : self->members_) self->world_->runtime.poke(member);
+  });
+  return point;
+}
+
+// --- Messages --------------------------------------------------------------------------------------------------------
+
+RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag) {
+  if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+  const int from = sends ? rank : peer, to = sends ? peer : rank;
+  Line& line = lines_[{from, to, tag}];
+  std::deque<MessagePtr>&awaited = sends ? line.unsent : line.unreceived, &own = sends ? line.unreceived : line.unsent;
+  MessagePtr message;
+  if (awaited.empty()) {
+    message = own.emplace_back(std::make_shared<Message>());
+  } else {
+    message = std::move(awaited.front());
+    awaited.pop_front();
+  }
+  if (line.unsent.empty() && line.unreceived.empty()) lines_.erase({from, to, tag});
+  auto point = std::make_shared<Rendezvous>(Rendezvous{.name = sends ? "send" : "receive"});
+  (sends ? message->source : message->target) = bytes;
+  (sends ? message->sent : message->received) = point;
+
+  const bool both = message->sent && message->received;
+  if (both && message->source.size() != message->target.size()) {
+    const std::string error = fmt::format("rank {} sends {} bytes to rank {} (tag {}), which expects {}", from,
+                                          message->source.size(), to, tag, message->target.size());
+    for (const RendezvousPtr& side : {message->sent, message->received}) {
+      if (!side->done) side->error = error;
+      side->done = true;
+    }
+    world_->runtime.poke(world_rank(peer));
+    return point;
+  }
+  const auto arrival = [&] {
+    return world_->network.arrival(now(), world_rank(from), world_rank(to), message->source.size());
+  };
+  if (sends && bytes.size() <= kBufferedBytes) {
+    message->buffered.assign(bytes.begin(), bytes.end());
+    point->done = true;
+    world_->runtime.at(arrival(), [self = shared_from_this(), message, to] {
+      message->has_arrived = true;
+      self->take_buffered(*message, to);
+    });
+  } else if (both && message->source.size() <= kBufferedBytes) {
+    take_buffered(*message, to);
+  } else if (both) {
+    world_->runtime.at(arrival(), [self = shared_from_this(), message, from, to] {
+      std::memcpy(message->target.data(), message->source.data(), message->target.size());
+      message->sent->done = message->received->done = true;
+      self->world_->runtime.poke(self->world_rank(from));
+      self->world_->runtime.poke(self->world_rank(to));
+    });
+  }
+  return point;
+}
+
+/// Hands a message to whoever has posted a receive for it, once it has arrived.
+void Group::take_buffered(Message& message, int to) {
+  if (!message.has_arrived || !message.received || message.received->done) return;
+  if (!message.buffered.empty()) std::memcpy(message.target.data(), message.buffered.data(), message.buffered.size());
+  message.received->done = true;
+  world_->runtime.poke(world_rank(to));
+}
+
+// --- Waiting ---------------------------------------------------------------------------------------------------------
+
+void Group::wait(const Rendezvous& rendezvous) {
+  world_->runtime.block_until([&] { return rendezvous.done || !world_->failure.empty(); });
+  check(rendezvous);
+}
+
+void Group::wait_for_arrivals(const Rendezvous& rendezvous) {
+  world_->runtime.block_until(
+      [&] { return rendezvous.done || rendezvous.arrived == members_.size() || !world_->failure.empty(); });
+}
+
+bool Group::test(const Rendezvous& rendezvous) {
+  if (!rendezvous.done && world_->failure.empty()) return false;
+  check(rendezvous);
+  return true;
+}
+
+bool Group::wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough) {
+  const Rendezvous* const one = &rendezvous;
+  return !wait_any({&one, 1}, enough).empty();
+}
+
+std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> points,
+                                         const std::function<bool()>& enough) {
+  world_->runtime.block_until([&] {
+    return std::ranges::any_of(points, &Rendezvous::done) || !world_->failure.empty() || enough();
+  });
+  std::vector<std::size_t> over;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (test(*points[i])) over.push_back(i);
+  }
+  return over;
+}
+
+void Group::watch(std::string_view, const std::function<bool()>& done) {
+  world_->runtime.block_until([&] { return done() || !world_->failure.empty(); });
+  if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+}
+
+void Group::abandon(const Rendezvous& rendezvous) noexcept {
+  if (!rendezvous.done) world_->fail(fmt::format("a rank abandoned a {} that it had started", rendezvous.name));
+}
+
+void Group::check(const Rendezvous& rendezvous) const {
+  if (rendezvous.done && rendezvous.error.empty()) return;
+  if (rendezvous.done) throw CommunicationError(rendezvous.error);
+  throw PeerFailure(world_->failure);
+}
+
+}  // namespace unisono::comm::simulated

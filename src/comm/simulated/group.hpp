@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meeting_communicator.hpp"
+#include "simulated/network.hpp"
+#include "unisono/base/virtual_runtime.hpp"
+
+namespace unisono::comm::simulated {
+
+/// What all simulated ranks share. All of them run on one thread: nothing here is locked.
+struct World {
+  World(VirtualRuntime& runtime_, const SimulatedNetwork& settings, int ranks)
+      : runtime(runtime_), network(settings, ranks), steps(static_cast<std::size_t>(ranks), -1) {}
+
+  /// Makes all ranks that wait throw, and all that will. Only the first reason is kept.
+  void fail(const std::string& reason);
+  /// Called where all ranks wait, and nothing will come.
+  void fail_as_stuck();
+  /// Notes that a rank has ended.
+  void end(int rank);
+
+  VirtualRuntime& runtime;
+  Network network;
+  std::string failure = {};         ///< empty while all is well
+  std::vector<std::int64_t> steps;  ///< last set_step of each rank; −1: none
+  std::vector<int> ended = {};
+};
+
+/// A collective, or one side of a message between two ranks.
+struct Rendezvous {
+  const char* name = "";
+  std::vector<void*> parts = {};  ///< of a collective, by rank of the group; null where a rank has not arrived
+  std::size_t arrived = 0;
+  bool done = false;
+  std::string error = {};  ///< why it cannot happen
+};
+using RendezvousPtr = std::shared_ptr<Rendezvous>;
+
+/// The ranks of a communicator: the k-th collective of one is the k-th of all.
+class Group : public std::enable_shared_from_this<Group> {
+ public:
+  using Point = Rendezvous;
+
+  Group(std::shared_ptr<World> world, std::vector<int> members);
+
+  int size() const { return static_cast<int>(members_.size()); }
+  World& world() { return *world_; }
+  const std::shared_ptr<World>& shared_world() const { return world_; }
+  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+
+  struct Place {
+    int node = 0, number = 0;
+  };
+  const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  Group& node_of(int rank) { return nodes_.empty() ? *this : *nodes_[static_cast<std::size_t>(place(rank).node)]; }
+  std::string host(int rank) const;
+  void set_step(int rank, std::int64_t step) { world_->steps[static_cast<std::size_t>(world_rank(rank))] = step; }
+
+  /// Joins this rank's next collective. Where it is the last to arrive, the collective begins.
+  RendezvousPtr arrive(int rank, const Collective& collective, void* part, const Action& action);
+  /// Posts a send or a receive. Short messages are under way from the moment of their send on, and are buffered; long
+  /// ones when both sides have posted theirs.
+  RendezvousPtr post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag);
+
+  /// Blocks until it is done. \throws PeerFailure, CommunicationError
+  void wait(const Rendezvous& rendezvous);
+  /// Blocks until all have arrived.
+  void wait_for_arrivals(const Rendezvous& rendezvous);
+  bool test(const Rendezvous& rendezvous);
+  /// \return whether it is done
+  bool wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough);
+  /// Blocks until one of them is done, or `enough()`. \return the indices of those that are
+  std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> points, const std::function<bool()>& enough);
+  void watch(std::string_view name, const std::function<bool()>& done);
+  /// Called where this rank's buffers are freed before it is done: it can never happen then.
+  void abandon(const Rendezvous& rendezvous) noexcept;
+
+ private:
+  /// A message, of which one side or both have been posted.
+  struct Message {
+    std::span<std::byte> source{}, target{};
+    std::vector<std::byte> buffered = {};
+    RendezvousPtr sent = {}, received = {};
+    bool has_arrived = false;  ///< a buffered one
+  };
+  using MessagePtr = std::shared_ptr<Message>;
+  /// Between two ranks with one tag: those of which only one side has been posted, in the order of the posts.
+  struct Line {
+    std::deque<MessagePtr> unsent, unreceived;
+  };
+  struct LineKey {
+    int from, to, tag;
+    auto operator<=>(const LineKey&) const = default;
+  };
+
+  void check(const Rendezvous& rendezvous) const;
+  void take_buffered(Message& message, int to);
+  double now() const { return world_->runtime.seconds(); }
+
+  std::shared_ptr<World> world_;
+  std::vector<int> members_;
+  std::vector<Place> places_;                  ///< by rank
+  std::vector<std::shared_ptr<Group>> nodes_;  ///< empty: all ranks are on one
+  std::vector<std::uint64_t> sequence_;        ///< collectives begun, by rank
+  std::map<std::uint64_t, RendezvousPtr> points_;
+  std::map<LineKey, Line> lines_;
+};
+
+}  // namespace unisono::comm::simulated

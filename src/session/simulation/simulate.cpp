@@ -1,0 +1,158 @@
+#include "unisono/session/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/printable.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/base/virtual_runtime.hpp"
+#include "unisono/comm/simulated.hpp"
+
+namespace unisono::session {
+namespace {
+
+using settings::SimulationSettings;
+using settings::StepTimes;
+
+/// \throws ConfigError for a config that no simulation follows
+void require_simulated(const settings::Config& config) {
+  const auto refuse = [](bool wrong, const std::string& message) {
+    if (wrong) throw ConfigError(message);
+  };
+  refuse(!config.simulation.is_on(), "simulation.ranks: how many ranks are simulated? Set it, e.g. to 64");
+  const strategies::StrategyTraits traits = traits_of(config.strategy);
+  refuse(!traits.simulated,
+         fmt::format("strategy.kind = \"{}\" cannot be simulated, because its threads share memory; these can be: {}",
+                     config.strategy.kind,
+                     strategies::names_of_kinds([](const strategies::StrategyTraits& kind) { return kind.simulated; })));
+  refuse(config.device != settings::DeviceChoice::cpu, "device: simulated ranks compute on CPUs; set device = \"cpu\"");
+  refuse(config.replica.stages != 1 || config.replica.tensor != 1,
+         "replica: simulated ranks hold whole models; set replica.stages and replica.tensor to 1");
+  refuse(config.fault.is_on(), "fault: simulated ranks are slowed down by simulation.slow_share and step_times; "
+                               "remove [fault]");
+  refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
+  refuse(config.checkpoint.hours_between_failures > 0,
+         "checkpoint.hours_between_failures: simulated ranks do not fail; remove it");
+}
+
+/// What ranks' computations take.
+class StepCosts {
+ public:
+  StepCosts(const SimulationSettings& settings, std::uint64_t seed) : settings_(settings), seed_(seed) {
+    for (std::int64_t rank = 0; rank < settings.ranks; ++rank) {
+      RandomStream random(seed, Purpose::simulation, 0, static_cast<std::uint32_t>(rank));
+      const double spread = settings.speed_spread, normal = random.normal();
+      double factor = std::exp(spread * normal - spread * spread / 2);
+      if (random.uniform() < settings.slow_share) factor *= settings.slow_factor;
+      factors_.push_back(factor);
+    }
+  }
+
+  double seconds(int rank, std::int64_t examples, std::uint64_t number) const {
+    return 1e-6 * settings_.microseconds_per_example * static_cast<double>(examples) *
+           factors_[static_cast<std::size_t>(rank)] * variation(rank, number);
+  }
+
+ private:
+  /// A factor of mean 1 for a rank's computation.
+  double variation(int rank, std::uint64_t number) const {
+    if (settings_.step_times == StepTimes::constant) return 1;
+    RandomStream random(seed_, Purpose::simulation, number + 1, static_cast<std::uint32_t>(rank));
+    const double spread = settings_.step_spread;
+    if (settings_.step_times == StepTimes::lognormal) return std::exp(spread * random.normal() - spread * spread / 2);
+    return (1 - spread) * std::pow(1 - static_cast<double>(random.uniform()), -spread);
+  }
+
+  const SimulationSettings& settings_;
+  std::uint64_t seed_;
+  std::vector<double> factors_;  ///< by rank
+};
+
+comm::SimulatedNetwork network_of(const SimulationSettings& settings) {
+  const auto link = [](double mbit, double microseconds) {
+    return comm::SimulatedNetwork::Link{.bytes_per_second = mbit * 1e6 / 8, .seconds = 1e-6 * microseconds};
+  };
+  return {.ranks_per_host = static_cast<int>(settings.ranks_per_host),
+          .between_hosts = link(settings.link_mbit, settings.link_microseconds),
+          .in_host = link(settings.in_host_mbit, settings.in_host_microseconds)};
+}
+
+/// The config of a run on one rank, without evaluations, that takes steps of the size of a simulated rank's.
+settings::Config trial_config(const settings::Config& config, std::int64_t steps) {
+  settings::Config trial = config;
+  trial.simulation = {};
+  trial.strategy = strategies::StrategySettings{};
+  trial.train.batch_size = std::max<std::int64_t>(1, config.train.batch_size / config.simulation.ranks);
+  trial.train.accumulate = 1;
+  trial.train.steps = steps;
+  trial.train.evaluate_every_epochs = trial.train.evaluate_every_steps = 0;
+  trial.train.early_stopping = {};
+  trial.train.threads = 1;
+  trial.train.divergence = 0;
+  trial.schedule = {};
+  return trial;
+}
+
+}  // namespace
+
+settings::Config settle_simulation(Job& job, settings::Config config) {
+  require_simulated(config);
+  config.train.threads = 1;
+  if (config.simulation.microseconds_per_example > 0) return config;
+  constexpr std::int64_t kFirstSteps = 20;
+  constexpr double kSeconds = 1;
+  Log silent(0, /*terminal=*/false);
+  Job part(job, job.ranks(), silent);
+  const auto microseconds = [&](std::int64_t steps) {
+    const RunResult result = run(part, job.ranks(), trial_config(config, steps),
+                                 {.watching = Watching::none, .results = Results::nowhere});
+    const double seconds = result.seconds.compute + result.seconds.optimizer;
+    return 1e6 * seconds / static_cast<double>(std::max<std::int64_t>(result.examples, 1));
+  };
+  const double first = microseconds(kFirstSteps);
+  const double step = first * 1e-6 * static_cast<double>(std::max<std::int64_t>(
+                                         1, config.train.batch_size / config.simulation.ranks));
+  const auto steps = static_cast<std::int64_t>(std::clamp(kSeconds / std::max(step, 1e-7), 20.0, 2000.0));
+  const double measured = microseconds(steps);
+  // Two digits: it is not more exact, and the config is read more easily.
+  const double digits = std::pow(10, std::floor(std::log10(std::max(measured, 1e-6))) - 1);
+  config.simulation.microseconds_per_example = std::round(measured / digits) * digits;
+  job.log().info(fmt::format("simulation.microseconds_per_example = {:g}, as measured on one core of this machine",
+                             config.simulation.microseconds_per_example));
+  return config;
+}
+
+RunResult simulate(Job& job, const settings::Config& config, const RunOptions& options, int threads,
+                   SimulationCost* cost) {
+  const auto ranks = static_cast<int>(config.simulation.ranks);
+  // All ranks train on views of one set.
+  const auto set = job.open_set(job.ranks(), config.data, static_cast<std::uint64_t>(config.seed));
+
+  const StepCosts costs(config.simulation, static_cast<std::uint64_t>(config.seed));
+  const Stopwatch watch;
+  RunResult result;
+  VirtualRuntime runtime(threads, [&costs](int rank, std::int64_t examples, std::uint64_t number) {
+    return costs.seconds(rank, examples, number);
+  });
+  comm::run_simulated(runtime, ranks, network_of(config.simulation), [&](comm::Communicator& group) {
+    Log silent(group.rank(), /*terminal=*/false);
+    Job part(job, group, group.is_root() ? job.log() : silent, &runtime);
+    const RunResult own = run(part, group, config, options);
+    if (group.is_root()) result = own;
+  });
+  if (cost != nullptr) {
+    *cost = {.simulated_seconds = runtime.seconds(),
+             .seconds = watch.seconds(),
+             .computations = runtime.computations(),
+             .switches = runtime.switches()};
+  }
+  return result;
+}
+
+}  // namespace unisono::session

@@ -1,0 +1,73 @@
+#include "unisono/settings/simulation.hpp"
+
+namespace unisono::settings {
+namespace {
+
+constexpr Named<StepTimes> kStepTimes[] = {
+    {StepTimes::constant, "constant", "each step of a rank takes as long as the others"},
+    {StepTimes::lognormal, "lognormal", "factors of mean 1 whose logarithms are normally distributed"},
+    {StepTimes::pareto, "pareto", "factors of mean 1 with rare, very long steps (Pareto distribution)"}};
+
+void describe_speeds(SimulationSettings& own, ConfigVisitor& visitor) {
+  visitor.field({.name = "microseconds_per_example",
+                 .meaning = "what the forward and backward pass of an example takes on a rank of mean speed; 0: it is "
+                            "measured on this machine before the simulation begins",
+                 .unit = "µs",
+                 .range = at_least(0).at_most(1e9)},
+                own.microseconds_per_example);
+  visitor.field({.name = "speed_spread",
+                 .meaning = "how much ranks differ: the standard deviation of the logarithm of what an example takes; "
+                            "0: all ranks are equally fast",
+                 .range = at_least(0).at_most(3)},
+                own.speed_spread);
+  visitor.field({.name = "slow_share",
+                 .meaning = "share of the ranks that are slower than the others by slow_factor, drawn at random",
+                 .range = at_least(0).at_most(1)},
+                own.slow_share);
+  visitor.field({.name = "slow_factor",
+                 .meaning = "how many times the others' time these ranks take",
+                 .range = at_least(1).at_most(1e6)},
+                own.slow_factor);
+  visitor.require("slow_share", (own.slow_share > 0) == (own.slow_factor > 1),
+                  "slow_share and slow_factor work together: set both, or none");
+  visitor.choice({.name = "step_times", .meaning = "how a rank's steps vary"}, own.step_times, kStepTimes);
+  if (own.step_times == StepTimes::constant) {
+    visitor.refuse("step_spread", "means nothing with step_times = \"constant\": remove it, or set step_times");
+    return;
+  }
+  visitor.field({.name = "step_spread",
+                 .meaning = "lognormal: the standard deviation of the factors' logarithm; pareto: 1 / shape, below 1",
+                 .range = above(0).at_most(3)},
+                own.step_spread);
+  visitor.require("step_spread", own.step_times != StepTimes::pareto || own.step_spread < 1,
+                  "with step_times = \"pareto\", step_spread must be below 1: from there on the mean is infinite");
+}
+
+void describe_network(SimulationSettings& own, ConfigVisitor& visitor) {
+  const auto link = [&visitor](std::string_view name, std::string_view meaning, double& value, std::string_view unit) {
+    visitor.field({.name = name, .meaning = meaning, .unit = unit, .range = above(0).at_most(1e9)}, value);
+  };
+  link("link_mbit", "speed of a host's link in each direction, which all of its ranks share", own.link_mbit, "Mbit/s");
+  link("link_microseconds", "how long a short message between hosts takes", own.link_microseconds, "µs");
+  link("in_host_mbit", "speed of messages between ranks of a host", own.in_host_mbit, "Mbit/s");
+  link("in_host_microseconds", "how long a short message between ranks of a host takes", own.in_host_microseconds,
+       "µs");
+}
+
+}  // namespace
+
+void SimulationSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "ranks",
+                 .meaning = "number of simulated ranks; 0: nothing is simulated",
+                 .range = at_least(0).at_most(1 << 17)},
+                ranks);
+  if (!is_on()) return;
+  visitor.field({.name = "ranks_per_host",
+                 .meaning = "how many of them share a host, its memory and its link",
+                 .range = at_least(1).at_most(1 << 17)},
+                ranks_per_host);
+  describe_speeds(*this, visitor);
+  describe_network(*this, visitor);
+}
+
+}  // namespace unisono::settings
