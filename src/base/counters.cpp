@@ -3,13 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <variant>
 
 namespace unisono {
 
+namespace {
+
+constexpr int kExactBits = 10, kSharedBits = 5;  // values up to 2^10 − 1 are exact; 2^5 counts share a doubling
+constexpr std::uint64_t kExact = std::uint64_t{1} << kExactBits, kShared = std::uint64_t{1} << kSharedBits;
+
+std::size_t count_for(std::uint64_t value) {
+  if (value < kExact) return value;
+  const int doubling = std::bit_width(value) - 1 - kExactBits;
+  return kExact + kShared * static_cast<std::size_t>(doubling) +
+         (value >> (doubling + kExactBits - kSharedBits)) - kShared;
+}
+
+}  // namespace
+
+std::int64_t Histogram::value_of(std::size_t count) {
+  if (count < kExact) return static_cast<std::int64_t>(count);
+  const std::uint64_t doubling = (count - kExact) / kShared, part = (count - kExact) % kShared;
+  const std::uint64_t width = std::uint64_t{1} << (doubling + kExactBits - kSharedBits);
+  return static_cast<std::int64_t>((kShared + part) * width + (width - 1) / 2);
+}
+
 void Histogram::add(std::int64_t value) {
-  const auto place = static_cast<std::size_t>(std::clamp<std::int64_t>(value, 0, kLargest));
+  const std::size_t place = count_for(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0)));
   if (place >= counts.size()) counts.resize(place + 1);
   ++counts[place];
 }
@@ -24,11 +46,11 @@ std::int64_t Histogram::total() const { return std::accumulate(counts.begin(), c
 
 double Histogram::mean() const {
   double sum = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) sum += static_cast<double>(i) * static_cast<double>(counts[i]);
+  for (std::size_t i = 0; i < counts.size(); ++i) sum += static_cast<double>(value_of(i)) * static_cast<double>(counts[i]);
   return sum / static_cast<double>(std::max<std::int64_t>(1, total()));
 }
 
-std::int64_t Histogram::largest() const { return std::max<std::int64_t>(0, std::ssize(counts) - 1); }
+std::int64_t Histogram::largest() const { return counts.empty() ? 0 : value_of(counts.size() - 1); }
 
 std::string CounterTerms::bytes_line(std::string_view what, std::int64_t bytes) const {
   if (bytes <= 0) return "";

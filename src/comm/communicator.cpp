@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 
 #include "unisono/base/random.hpp"
 #include "unisono/tensor/layout.hpp"
@@ -25,6 +26,50 @@ void Communicator::reduce_scatter_in_blocks(std::span<float> values, const Summe
   if (slice.first < slice.last) summed(slice.first, slice.last);
   barrier();
 }
+
+namespace {
+
+/// Looks at all of its messages each time.
+class SearchedSet final : public RequestSet {
+ public:
+  explicit SearchedSet(Communicator& communicator) : communicator_(communicator) {}
+
+  std::size_t add(RequestPtr request) override {
+    std::size_t number = all_.size();  // as many are in use
+    if (!free_.empty()) {
+      number = free_.back();
+      free_.pop_back();
+    }
+    all_.push_back({std::move(request), number});
+    return number;
+  }
+  bool empty() const override { return all_.empty(); }
+  std::vector<std::size_t> finish_some(const std::function<bool()>& enough) override {
+    std::vector<Request*> requests;
+    for (const One& one : all_) requests.push_back(one.request.get());
+    std::vector<std::size_t> numbers;
+    for (const std::size_t i : communicator_.wait_any(requests, enough)) {
+      std::exchange(all_[i].request, nullptr)->wait();
+      numbers.push_back(all_[i].number);
+    }
+    std::erase_if(all_, [](const One& one) { return one.request == nullptr; });
+    free_.insert(free_.end(), numbers.begin(), numbers.end());
+    return numbers;
+  }
+
+ private:
+  struct One {
+    RequestPtr request;
+    std::size_t number;
+  };
+  Communicator& communicator_;
+  std::vector<One> all_;
+  std::vector<std::size_t> free_;  ///< numbers below the most that were ever in use
+};
+
+}  // namespace
+
+std::unique_ptr<RequestSet> Communicator::make_request_set() { return std::make_unique<SearchedSet>(*this); }
 
 std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }
 
@@ -75,7 +120,20 @@ std::int64_t Communicator::max(std::int64_t value) {
   return value;
 }
 
+namespace {
+
+/// Whether all ranks have the same value. Collective; one message of 16 bytes, however many ranks there are.
+bool all_have(comm::Communicator& group, std::uint64_t value) {
+  const auto own = static_cast<std::int64_t>(value);
+  std::array<std::int64_t, 2> most = {own, ~own};  // the largest of all, and the complement of the smallest
+  group.allreduce_max(std::span<std::int64_t>(most));
+  return most[0] == ~most[1];
+}
+
+}  // namespace
+
 void require_same(comm::Communicator& group, const std::string& what, std::uint64_t hash, const std::string& remedy) {
+  if (all_have(group, hash)) return;
   const auto texts = group.all_gather_text(fmt::format("{:016x} {}", hash, group.host()));
   std::vector<std::string> hashes;
   for (const std::string& text : texts) hashes.push_back(text.substr(0, 16));

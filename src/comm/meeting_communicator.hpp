@@ -71,7 +71,7 @@ class MeetingRequest final : public Request {
     if (rendezvous_ != nullptr) group_->abandon(*rendezvous_);
   }
   Contribution& part() { return part_; }
-  const typename Group::Point& rendezvous() const { return *rendezvous_; }
+  typename Group::Point& rendezvous() const { return *rendezvous_; }
   void started(std::shared_ptr<typename Group::Point> rendezvous) { rendezvous_ = std::move(rendezvous); }
 
   void wait() override { group_->wait(*rendezvous_); }
@@ -140,6 +140,11 @@ class MeetingCommunicator final : public Communicator {
       points.push_back(&static_cast<MeetingRequest<Group, std::span<std::byte>>*>(message)->rendezvous());
     }
     return group_->wait_any(points, enough);
+  }
+
+  std::unique_ptr<RequestSet> make_request_set() override {
+    if constexpr (requires { typename Group::ReadySet; }) return std::make_unique<typename Group::ReadySet>(group_);
+    return Communicator::make_request_set();
   }
 
   void watch(std::string_view name, const std::function<bool()>& done) override { group_->watch(name, done); }

@@ -84,14 +84,14 @@ void record(TrainContext& run, comm::Communicator& ranks, const Segment& segment
 
 StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const Segment& segment, std::int64_t steps,
                      Index examples, Index& before) {
-  std::vector<std::int64_t> of_ranks(static_cast<std::size_t>(ranks.size()));
-  of_ranks[static_cast<std::size_t>(ranks.rank())] = steps;
-  return record_of(run, ranks, segment, std::move(of_ranks), examples, before);
+  return record_of(run, ranks, segment, {{ranks.rank(), steps}}, examples, before);
 }
 
 StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const Segment& segment,
-                     std::vector<std::int64_t> worker_steps, Index examples, Index& before) {
-  ranks.allreduce_sum(std::span<std::int64_t>(worker_steps));
+                     const std::vector<StepsOfWorker>& own, Index examples, Index& before) {
+  const std::vector<StepsOfWorker> all = ranks.gather_joined(own);
+  std::vector<std::int64_t> worker_steps(all.size());
+  for (const StepsOfWorker& one : all) worker_steps.at(static_cast<std::size_t>(one.worker)) = one.steps;
   const Index of_all = ranks.sum(examples);
   const std::int64_t steps_per_epoch = run.source.steps_per_epoch();
   return {.step = segment.last,

@@ -60,9 +60,13 @@ void record(TrainContext& run, comm::Communicator& ranks, const Segment& segment
 /// all ranks, up to the last record
 StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const Segment& segment, std::int64_t steps,
                      Index examples, Index& before);
-/// Likewise. \param worker_steps of all workers, those of this rank; 0 for the others
+/// The steps that a worker has made.
+struct StepsOfWorker {
+  std::int64_t worker = 0, steps = 0;
+};
+/// Likewise. \param own of this rank's workers
 StepRecord record_of(const TrainContext& run, comm::Communicator& ranks, const Segment& segment,
-                     std::vector<std::int64_t> worker_steps, Index examples, Index& before);
+                     const std::vector<StepsOfWorker>& own, Index examples, Index& before);
 
 // What several strategies count. What one alone counts is declared in its own file.
 

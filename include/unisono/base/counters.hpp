@@ -13,9 +13,9 @@
 // TensorBoard follow from that.
 namespace unisono {
 
-/// How often each value ≥ 0 occurred; values above kLargest count as kLargest.
+/// How often values ≥ 0 occurred. Those up to 1023 are counted one by one; from there on 32 counts share a doubling, so that
+/// mean and largest value are right within 2 %.
 struct Histogram {
-  static constexpr std::int64_t kLargest = 1023;
   std::vector<std::int64_t> counts;
 
   void add(std::int64_t value);
@@ -23,6 +23,8 @@ struct Histogram {
   std::int64_t total() const;
   double mean() const;
   std::int64_t largest() const;  ///< the largest value that occurred; 0 if none did
+  /// The value that a count stands for: the number of the count itself, or the middle of its values.
+  static std::int64_t value_of(std::size_t count);
 };
 
 /// How the values of all ranks make one.

@@ -40,6 +40,19 @@ class Request {
 };
 using RequestPtr = std::unique_ptr<Request>;
 
+/// Messages that are awaited together.
+class RequestSet {
+ public:
+  virtual ~RequestSet() = default;
+  /// \param request a message of the communicator that made the set \return a number, which is the message's until it
+  /// is done
+  virtual std::size_t add(RequestPtr request) = 0;
+  virtual bool empty() const = 0;
+  /// Blocks until at least one of them is done or `enough()` returns true, as in Request::wait_unless. \return the
+  /// numbers of those that are done, which have left the set
+  virtual std::vector<std::size_t> finish_some(const std::function<bool()>& enough) = 0;
+};
+
 /// The bytes of a value that is sent or received.
 template <typename T>
 std::span<std::byte> bytes_of(T& value) {
@@ -134,6 +147,9 @@ class Communicator {
   virtual std::vector<std::size_t> wait_any(std::span<Request* const> messages,
                                             const std::function<bool()>& enough) = 0;
 
+  /// A set for messages of this communicator, which must outlive it.
+  virtual std::unique_ptr<RequestSet> make_request_set();
+
   /// Blocks until `done()` returns true, for work that the ranks of the group do together by other means (NCCL). `done`
   /// is polled: it must be fast and must not use a communicator. \throws PeerFailure and CommunicationError as
   /// collectives do
@@ -162,6 +178,8 @@ class Communicator {
 
   // Built on the functions above
 
+  /// Of the messages of gather_joined.
+  static constexpr int kGatherTag = 30000;
   bool is_root() const { return rank() == 0; }
   void reduce_scatter_sum(std::span<float> values) { start_reduce_scatter_sum(values)->wait(); }
   void all_gather(std::span<float> values) { start_all_gather(values)->wait(); }
@@ -187,6 +205,28 @@ class Communicator {
   std::vector<T> all_gather_joined(const std::vector<T>& own) {
     std::vector<T> joined;
     for (const std::vector<T>& one : all_gather_vectors(own)) joined.insert(joined.end(), one.begin(), one.end());
+    return joined;
+  }
+  /// Gathers vectors on one rank, over a tree: at most 2 log2(P) messages of a rank. Collective. \return on the root
+  /// every rank's vector, one behind the other, from the root's own on; elsewhere nothing
+  template <typename T>
+  std::vector<T> gather_joined(const std::vector<T>& own, int root = 0) {
+    const int place = (rank() - root + size()) % size();
+    const auto at = [&](int other) { return (other + root) % size(); };
+    std::vector<T> joined = own;
+    for (int stride = 1; stride < size(); stride *= 2) {
+      std::int64_t count = std::ssize(joined);
+      if (place % (2 * stride) != 0) {
+        send(std::as_bytes(std::span(&count, 1)), at(place - stride), kGatherTag);
+        send(std::as_bytes(std::span(joined)), at(place - stride), kGatherTag);
+        return {};
+      }
+      if (place + stride >= size()) continue;
+      receive(std::as_writable_bytes(std::span(&count, 1)), at(place + stride), kGatherTag);
+      std::vector<T> theirs(static_cast<std::size_t>(count));
+      receive(std::as_writable_bytes(std::span(theirs)), at(place + stride), kGatherTag);
+      joined.insert(joined.end(), theirs.begin(), theirs.end());
+    }
     return joined;
   }
   /// Copies rank 0's vector to every rank; the vectors of the others are resized.

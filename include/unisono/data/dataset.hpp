@@ -145,6 +145,9 @@ struct DataSettings {
   bool is_training_set = true;
   /// The setting that makes a run train in strata, as messages and the reference name it; empty: there is none.
   std::string_view strata_set_by = {};
+  /// Whether this process holds all rows of a resident set also where each rank trains on a fixed part: simulated ranks
+  /// share them. No key.
+  bool holds_all_parts = false;
   void describe(ConfigVisitor& visitor);
 };
 

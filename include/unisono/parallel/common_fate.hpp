@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -58,6 +59,36 @@ class CommonFate {
   std::atomic<bool> gave_up_ = false;
   std::mutex mutex_;
   std::exception_ptr cause_;
+};
+
+/// Messages that a thread awaits together, and what it does when each of them is done.
+class Awaited {
+ public:
+  /// \param communicator, fate must outlive this object
+  Awaited(comm::Communicator& communicator, CommonFate& fate) : fate_(fate), set_(communicator.make_request_set()) {}
+
+  /// \param then owns the memory of the message
+  void when(comm::RequestPtr request, std::function<void()> then) {
+    const std::size_t number = set_->add(std::move(request));
+    if (number >= thens_.size()) thens_.resize(number + 1);
+    thens_[number] = std::move(then);
+  }
+  bool empty() const { return set_->empty(); }
+  /// Blocks until at least one of the messages is done, or `enough()` returns true. \return what is to be done now
+  /// \throws PeerFailure as CommonFate
+  std::vector<std::function<void()>> finish_some(const std::function<bool()>& enough = {}) {
+    std::vector<std::function<void()>> due;
+    for (const std::size_t number : set_->finish_some([&] { return fate_.has_given_up() || (enough && enough()); })) {
+      due.push_back(std::exchange(thens_[number], nullptr));
+    }
+    fate_.require_all();
+    return due;
+  }
+
+ private:
+  CommonFate& fate_;
+  std::vector<std::function<void()>> thens_;  ///< by number; declared before the set, whose messages use their memory
+  std::unique_ptr<comm::RequestSet> set_;
 };
 
 }  // namespace unisono::parallel

@@ -36,7 +36,8 @@ struct StepRecord {
   Index global_size = 0;   ///< examples over all ranks, of all steps since the previous record
   double learning_rate = 0;
   bool gradient_is_whole = true;  ///< whether g is the gradient of the last of these steps
-  /// Steps made by each worker, if workers go at their own pace; else empty.
+  /// Steps made by each worker, if workers go at their own pace; else empty. On rank 0 alone: no rank keeps anything of
+  /// each of the others.
   std::vector<std::int64_t> worker_steps = {};
   /// What a whole-batch method did in this step. Where the iteration ends the method, this step is the last one.
   std::optional<optim::BatchIteration> iteration = {};

@@ -71,7 +71,7 @@ RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, 
   action(point->parts);
   point->parts = {};
   world_->runtime.at(world_->network.done(now(), collective, members_), [self = shared_from_this(), point] {
-    point->done = true;
+    point->finish();
     for (const int member : self->members_) self->world_->runtime.poke(member);
   });
   return point;
@@ -101,8 +101,9 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
     const std::string error = fmt::format("rank {} sends {} bytes to rank {} (tag {}), which expects {}", from,
                                           message->source.size(), to, tag, message->target.size());
     for (const RendezvousPtr& side : {message->sent, message->received}) {
-      if (!side->done) side->error = error;
-      side->done = true;
+      if (side->done) continue;
+      side->error = error;
+      side->finish();
     }
     world_->runtime.poke(world_rank(peer));
     return point;
@@ -112,7 +113,7 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
   };
   if (sends && bytes.size() <= kBufferedBytes) {
     message->buffered.assign(bytes.begin(), bytes.end());
-    point->done = true;
+    point->finish();
     world_->runtime.at(arrival(), [self = shared_from_this(), message, to] {
       message->has_arrived = true;
       self->take_buffered(*message, to);
@@ -122,7 +123,8 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
   } else if (both) {
     world_->runtime.at(arrival(), [self = shared_from_this(), message, from, to] {
       std::memcpy(message->target.data(), message->source.data(), message->target.size());
-      message->sent->done = message->received->done = true;
+      message->sent->finish();
+      message->received->finish();
       self->world_->runtime.poke(self->world_rank(from));
       self->world_->runtime.poke(self->world_rank(to));
     });
@@ -134,7 +136,7 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
 void Group::take_buffered(Message& message, int to) {
   if (!message.has_arrived || !message.received || message.received->done) return;
   if (!message.buffered.empty()) std::memcpy(message.target.data(), message.buffered.data(), message.buffered.size());
-  message.received->done = true;
+  message.received->finish();
   world_->runtime.poke(world_rank(to));
 }
 
@@ -173,9 +175,42 @@ std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> poin
   return over;
 }
 
-void Group::watch(std::string_view, const std::function<bool()>& done) {
+void Group::watch(std::string_view, const std::function<bool()>& done) { block_until(done); }
+
+void Group::block_until(const std::function<bool()>& done) {
   world_->runtime.block_until([&] { return done() || !world_->failure.empty(); });
   if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+}
+
+std::size_t Group::ReadySet::add(RequestPtr request) {
+  std::size_t number = requests_.size();
+  if (free_.empty()) {
+    requests_.emplace_back();
+  } else {
+    number = free_.back();
+    free_.pop_back();
+  }
+  Rendezvous& point = static_cast<MeetingRequest<Group, std::span<std::byte>>&>(*request).rendezvous();
+  point.number = number;
+  if (point.done) {
+    ready_->push_back(number);
+  } else {
+    point.told = ready_;
+  }
+  requests_[number] = std::move(request);
+  ++used_;
+  return number;
+}
+
+std::vector<std::size_t> Group::ReadySet::finish_some(const std::function<bool()>& enough) {
+  group_->block_until([&] { return !ready_->empty() || enough(); });
+  std::vector<std::size_t> done = std::exchange(*ready_, {});
+  for (const std::size_t number : done) {
+    std::exchange(requests_[number], nullptr)->wait();
+    free_.push_back(number);
+    --used_;
+  }
+  return done;
 }
 
 void Group::abandon(const Rendezvous& rendezvous) noexcept {

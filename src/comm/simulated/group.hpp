@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "meeting_communicator.hpp"
@@ -43,6 +44,14 @@ struct Rendezvous {
   std::size_t arrived = 0;
   bool done = false;
   std::string error = {};  ///< why it cannot happen
+  /// Is told the number when it is done; null: nobody is.
+  std::shared_ptr<std::vector<std::size_t>> told = {};
+  std::size_t number = 0;
+
+  void finish() {
+    done = true;
+    if (told) told->push_back(number);
+  }
 };
 using RendezvousPtr = std::shared_ptr<Rendezvous>;
 
@@ -50,6 +59,7 @@ using RendezvousPtr = std::shared_ptr<Rendezvous>;
 class Group : public std::enable_shared_from_this<Group> {
  public:
   using Point = Rendezvous;
+  class ReadySet;
 
   Group(std::shared_ptr<World> world, std::vector<int> members);
 
@@ -84,6 +94,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void watch(std::string_view name, const std::function<bool()>& done);
   /// Called where this rank's buffers are freed before it is done: it can never happen then.
   void abandon(const Rendezvous& rendezvous) noexcept;
+  /// Blocks until `done()`. \throws PeerFailure where a rank has failed
+  void block_until(const std::function<bool()>& done);
 
  private:
   /// A message, of which one side or both have been posted.
@@ -114,6 +126,23 @@ class Group : public std::enable_shared_from_this<Group> {
   std::vector<std::uint64_t> sequence_;        ///< collectives begun, by rank
   std::map<std::uint64_t, RendezvousPtr> points_;
   std::map<LineKey, Line> lines_;
+};
+
+/// Messages of a group, each of which says when it is done: however many there are, nobody looks for it.
+class Group::ReadySet final : public RequestSet {
+ public:
+  explicit ReadySet(std::shared_ptr<Group> group) : group_(std::move(group)) {}
+
+  std::size_t add(RequestPtr request) override;
+  bool empty() const override { return used_ == 0; }
+  std::vector<std::size_t> finish_some(const std::function<bool()>& enough) override;
+
+ private:
+  std::shared_ptr<Group> group_;
+  std::shared_ptr<std::vector<std::size_t>> ready_ = std::make_shared<std::vector<std::size_t>>();
+  std::vector<RequestPtr> requests_;  ///< by number
+  std::vector<std::size_t> free_;
+  std::size_t used_ = 0;
 };
 
 }  // namespace unisono::comm::simulated

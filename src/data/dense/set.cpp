@@ -161,7 +161,7 @@ Table::Table(const DataSettings& settings, const NodeShare& share, const Preproc
     reserve_columns(plan_.schema, trained);
   });
   choose_reader(plan_, settings, share_, agreement);
-  if (plan_.info.resident && !fixed()) {
+  if (plan_.info.resident && (!fixed() || settings.holds_all_parts)) {
     shared_.emplace(plan_, share_);
     reconsider_reader(plan_, settings, share_, shared_->shared(), agreement);
     if (!plan_.info.resident) shared_.reset();

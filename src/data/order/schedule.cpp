@@ -69,8 +69,10 @@ Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fix
   order_batch_ = batch_of(options.rank);
   joins_.resize(static_cast<std::size_t>(options.size));
   steps_ = count_steps();
+  full_steps_ = count_full_steps();
   if (options.least.together <= 1 && options.least.of_rank <= 1) return;
   if (options.join_last && !options.drop_last) join_last_steps();
+  full_steps_ = count_full_steps();
   require_enough();
 }
 
@@ -99,6 +101,15 @@ std::int64_t Schedule::count_steps() const {
       fmt::format("train.last_batch = \"drop\" leaves no step of {}: a step has {}; lower train.batch_size, or keep "
                   "the last batch",
                   count_of(examples_, "training example"), count_of(options_.batch_size, "example")));
+}
+
+/// Without the steps that a rest has joined.
+std::int64_t Schedule::count_full_steps() const {
+  std::int64_t full = steps_;
+  for (int rank = 0; fixed_ && rank < options_.size; ++rank) {
+    full = std::min(full, order_of(rank) / batch_of(rank) - (joins_[static_cast<std::size_t>(rank)] ? 1 : 0));
+  }
+  return std::max<std::int64_t>(full, 0);
 }
 
 /// Joins the rests that are too small to the steps before. Those of ranks with orders of their own lie in different
@@ -162,8 +173,12 @@ Range Schedule::step_places(int rank, std::int64_t step) const {
 /// The number of micro-batches of a step or, if each rank divides its own part, of that rank's part.
 Index Schedule::micro_batches(int rank, std::int64_t step) const {
   std::int64_t largest = 0;
-  for (int other = 0; other < (fixed_ ? options_.size : 1); ++other) {
-    largest = std::max(largest, step_places(other, step).size());
+  if (fixed_ && step < full_steps_) {
+    largest = divide_up(options_.batch_size, options_.size);
+  } else {
+    for (int other = 0; other < (fixed_ ? options_.size : 1); ++other) {
+      largest = std::max(largest, step_places(other, step).size());
+    }
   }
   if (is_shared(MicroBatchSharing::own)) largest = part_of(largest, rank, options_.size).size();
   return std::min<Index>(options_.micro_batches, largest);
@@ -187,15 +202,35 @@ Range Schedule::own_numbers() const {
 
 /// A rank's places in a micro-batch, counted from the first place of its step.
 Range Schedule::places_of(int rank, std::int64_t at, Index number) const {
+  return places_of(rank, at, number, micro_batches(rank, at));
+}
+
+/// \param count of the step's micro-batches
+Range Schedule::places_of(int rank, std::int64_t at, Index number, Index count) const {
   const auto part_in = [](Range of, std::int64_t i, std::int64_t parts) {
     const Range part = part_of(of.size(), i, std::max<std::int64_t>(parts, 1));
     return Range{of.first + part.first, of.first + part.last};
   };
   const Range step = {0, step_places(rank, at).size()};
-  const Index count = micro_batches(rank, at);
   if (is_shared(MicroBatchSharing::own)) return part_in(part_in(step, rank, options_.size), number, count);
   const Range batch = part_in(step, number, count);
   return is_shared(MicroBatchSharing::sliced) ? part_in(batch, rank, options_.size) : batch;
+}
+
+/// The examples of one of the present step's micro-batches, on all ranks that share it. In full steps with fixed parts
+/// ranks have one of two numbers of examples, so that nothing grows with the number of ranks.
+Index Schedule::size_on_all_ranks(Index number, Index count) const {
+  const auto size_of = [&](std::int64_t examples) {
+    return part_of(examples, number, std::max<Index>(count, 1)).size();
+  };
+  if (!fixed_) return size_of(step_places(options_.rank, step_).size());
+  if (step_ < full_steps_) {
+    const std::int64_t share = options_.batch_size / options_.size, larger = options_.batch_size % options_.size;
+    return larger * size_of(share + 1) + (options_.size - larger) * size_of(share);
+  }
+  Index size = 0;
+  for (int rank = 0; rank < options_.size; ++rank) size += size_of(step_places(rank, step_).size());
+  return size;
 }
 
 MicroBatch Schedule::current() const {
@@ -213,13 +248,15 @@ MicroBatch Schedule::current() const {
     batch.rank_places.push_back(places_of(options_.rank, step_, number));
     batch.rank_step_size += batch.rank_places.back().size();
   }
-  batch.micro_batch_size = batch.places.size();
-  if (fixed_ || is_shared(MicroBatchSharing::sliced)) {
-    batch.micro_batch_size = 0;
-    for (int rank = 0; rank < options_.size; ++rank)
-      batch.micro_batch_size += places_of(rank, step_, batch.number).size();
+  const bool shared = fixed_ || is_shared(MicroBatchSharing::sliced);
+  batch.micro_batch_size = shared ? size_on_all_ranks(batch.number, batch.count) : batch.places.size();
+  if (!fixed_) {
+    batch.global_size = batch.step_places.size();
+  } else if (step_ < full_steps_) {
+    batch.global_size = options_.batch_size;
+  } else {
+    for (int rank = 0; rank < options_.size; ++rank) batch.global_size += step_places(rank, step_).size();
   }
-  for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) batch.global_size += step_places(rank, step_).size();
   batch.first_of_step = micro_ == 0;
   batch.last_of_step = micro_ + 1 >= own.size();
   batch.last_of_epoch = batch.last_of_step && step_ + 1 == steps_;

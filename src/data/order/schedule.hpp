@@ -108,12 +108,16 @@ class Schedule {
   Index micro_batches(int rank, std::int64_t step) const;
   Range own_numbers() const;
   Range places_of(int rank, std::int64_t step, Index number) const;
+  Range places_of(int rank, std::int64_t step, Index number, Index count) const;
+  std::int64_t count_full_steps() const;
+  Index size_on_all_ranks(Index number, Index count) const;
 
   std::int64_t examples_;
   SourceOptions options_;
   bool fixed_;
   Range share_;
   std::int64_t order_batch_ = 0, steps_ = 0;
+  std::int64_t full_steps_ = 0;  ///< with fixed parts: the first steps of an epoch, of which all ranks have their share
   /// Of each rank (without orders of their own: the same for all): the last whole step of its order takes the rest,
   /// too.
   std::vector<bool> joins_;

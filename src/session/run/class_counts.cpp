@@ -62,19 +62,15 @@ std::optional<records::ChosenThreshold> ClassCounts::threshold(comm::Communicato
 }
 
 void ClassCounts::rank_more(comm::Communicator& group) {
-  const std::vector<std::int32_t> labels = group.all_gather_joined(labels_);
   const auto classes = static_cast<std::size_t>(reading_.classes);
-  const auto gather = [&](std::size_t k, bool is_needed) {
-    std::vector<float> scores(labels_.size());
-    for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = rows_[i * classes + k];
-    scores = group.all_gather_joined(scores);
-    ScoresOfClass divided;
-    for (std::size_t i = 0; is_needed && i < scores.size(); ++i) {
-      (labels[i] == static_cast<std::int32_t>(k) ? divided.positive : divided.negative).push_back(scores[i]);
+  const auto own_scores = [&](std::size_t k) {
+    ScoresOfClass own;
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      (labels_[i] == static_cast<std::int32_t>(k) ? own.positive : own.negative).push_back(rows_[i * classes + k]);
     }
-    return divided;
+    return own;
   };
-  figures_.ranking = rank_each(group, reading_.classes, gather, wish_.curves ? &figures_.curves : nullptr);
+  figures_.ranking = rank_each(group, reading_.classes, own_scores, wish_.curves ? &figures_.curves : nullptr);
 }
 
 }  // namespace unisono::session

@@ -33,14 +33,14 @@ records::MultilabelFigures LabelCounts::figures(comm::Communicator& group, const
 
 void LabelCounts::rank(comm::Communicator& group) {
   const auto labels = static_cast<std::size_t>(figures_.counts.labels());
-  const auto gather = [&](std::size_t k, bool) {
+  const auto own_scores = [&](std::size_t k) {
     ScoresOfClass own;
     for (std::size_t at = k; at < targets_.size(); at += labels) {
       (targets_[at] > 0 ? own.positive : own.negative).push_back(probabilities_[at]);
     }
-    return ScoresOfClass{group.all_gather_joined(own.negative), group.all_gather_joined(own.positive)};
+    return own;
   };
-  figures_.ranking = rank_each(group, figures_.counts.labels(), gather, draws_ ? &figures_.curves : nullptr);
+  figures_.ranking = rank_each(group, figures_.counts.labels(), own_scores, draws_ ? &figures_.curves : nullptr);
 }
 
 }  // namespace unisono::session

@@ -14,13 +14,13 @@ struct ScoresOfClass {
   std::vector<float> negative, positive;
 };
 
-/// Gathers the scores of all ranks' examples for class or label k. Collective. \param is_needed whether this rank looks
-/// at the result
-using GatherScores = std::function<ScoresOfClass(std::size_t k, bool is_needed)>;
+/// The scores of this rank's examples for class or label k.
+using OwnScores = std::function<ScoresOfClass(std::size_t k)>;
 
-/// Ranks the examples by the scores of each of K classes or labels: each rank by every P-th. Collective.
+/// Ranks the examples by the scores of each of K classes or labels: each rank by every P-th, to which the
+/// others send theirs. Collective.
 /// \param curves all ranks make the curves of each; null: they are not wanted \return [K], the same on all ranks
-std::vector<records::RankingFigures> rank_each(comm::Communicator& group, Index count, const GatherScores& gather,
+std::vector<records::RankingFigures> rank_each(comm::Communicator& group, Index count, const OwnScores& own_scores,
                                                std::vector<records::RankingCurves>* curves);
 
 }  // namespace unisono::session

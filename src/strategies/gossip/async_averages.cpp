@@ -114,18 +114,21 @@ bool StepPlayer::is_given_one() {
 void deal_steps(std::int64_t steps, comm::Communicator& ranks, parallel::CommonFate& fate) {
   const auto count = static_cast<std::size_t>(ranks.size());
   std::vector<char> questions(count);
-  Waits asked;
+  parallel::Awaited asked(ranks, fate);
+  std::function<void(std::size_t rank)> answer;
   const auto listen = [&](std::size_t rank) {
-    asked.add(ranks.start_receive(comm::bytes_of(questions[rank]), static_cast<int>(rank), kAskTag), rank);
+    asked.when(ranks.start_receive(comm::bytes_of(questions[rank]), static_cast<int>(rank), kAskTag),
+               [&answer, rank] { answer(rank); });
+  };
+  answer = [&](std::size_t rank) {
+    char given = steps > 0 ? 1 : 0;
+    steps -= given;
+    fate.wait(*ranks.start_send(comm::bytes_of(given), static_cast<int>(rank), kGiveTag));
+    if (given != 0) listen(rank);
   };
   for (std::size_t rank = 0; rank < count; ++rank) listen(rank);
   while (!asked.empty()) {
-    for (const std::size_t rank : asked.finish_some(fate)) {
-      char given = steps > 0 ? 1 : 0;
-      steps -= given;
-      fate.wait(*ranks.start_send(comm::bytes_of(given), static_cast<int>(rank), kGiveTag));
-      if (given != 0) listen(rank);
-    }
+    for (const auto& then : asked.finish_some()) then();
   }
 }
 
@@ -188,21 +191,24 @@ void PairExchange::complete(MutableView own, Slot& slot) {
 void PairExchange::answer(const std::vector<int>& peers, const Turns& turns,
                           const std::function<void(int peer)>& exchange) {
   std::vector<Call> calls(peers.size());
-  Waits lines;  // to the peers that have not left
+  parallel::Awaited lines(ranks_, fate_);  // to the peers that have not left
+  std::vector<int> waiting;                // peers that called, in the order of their calls
+  std::function<void(std::size_t i)> hear;
   const auto listen = [&](std::size_t i) {
-    lines.add(ranks_.start_receive(std::as_writable_bytes(std::span(&calls[i], 1)), peers[i], kCallTag), i);
+    lines.when(ranks_.start_receive(std::as_writable_bytes(std::span(&calls[i], 1)), peers[i], kCallTag),
+               [&hear, i] { hear(i); });
+  };
+  hear = [&](std::size_t i) {
+    if (calls[i] == Call::leave) return;
+    waiting.push_back(peers[i]);
+    listen(i);
   };
   for (std::size_t i = 0; i < peers.size(); ++i) listen(i);
-  std::vector<int> waiting;  // peers that called, in the order of their calls
   const auto next = [&] {
     return std::ranges::find_if(waiting, [&](int peer) { return turns.may_be_next({peer, false}); });
   };
   while (!lines.empty()) {
-    for (const std::size_t i : lines.finish_some(fate_, [&] { return next() != waiting.end(); })) {
-      if (calls[i] == Call::leave) continue;
-      waiting.push_back(peers[i]);
-      listen(i);
-    }
+    for (const auto& then : lines.finish_some([&] { return next() != waiting.end(); })) then();
     for (auto turn = next(); turn != waiting.end(); turn = next()) {
       const int peer = *turn;
       waiting.erase(turn);

@@ -17,10 +17,10 @@ Server::Server(Wire& wire, const Roles& roles, int number, ServerShard& shard, S
       shard_(shard),
       settings_(settings),
       code_(std::move(code)),
-      peers_(static_cast<std::size_t>(roles.workers())) {
+      peers_(static_cast<std::size_t>(roles.workers())),
+      awaited_(wire.awaited()) {
   for (Peer& peer : peers_) peer.since_pull = Stopwatch(wire.clock());
-  counters_.staleness.resize(peers_.size());
-  counters_.held_seconds.resize(peers_.size());
+  counters_ = ServerCounters::of_workers(roles.workers());
 }
 
 void Server::serve(const Segment& segment, EventOrder& order) {
@@ -32,7 +32,8 @@ void Server::serve(const Segment& segment, EventOrder& order) {
     peer(worker).clock = 0;
     listen(worker);
   }
-  while (!pending_.empty()) {
+  least_ = {.steps = 0, .workers = segment.active};
+  while (!awaited_.empty()) {
     finish_some();
     while (take_turn()) {
     }
@@ -43,34 +44,21 @@ void Server::serve(const Segment& segment, EventOrder& order) {
 
 // --- What comes in ---------------------------------------------------------------------------------------------------
 
-void Server::when(comm::RequestPtr request, std::function<void()> then) {
-  pending_.push_back({std::move(then), std::move(request)});
-}
-
 /// \param of owner of the bytes, kept until they are sent
 void Server::send(int worker, Channel channel, std::span<const std::byte> bytes, std::shared_ptr<const Reply> of) {
-  when(wire_.send_to_worker(worker, number_, channel, bytes), [of = std::move(of)] {});
+  awaited_.when(wire_.send_to_worker(worker, number_, channel, bytes), [of = std::move(of)] {});
 }
 
 void Server::finish_some() {
-  std::vector<comm::Request*> requests;
-  for (const Pending& one : pending_) requests.push_back(one.request.get());
-  std::vector<std::size_t> done;
-  {
+  const auto due = [this] {
     const ScopedTimer timer(counters_.idle_seconds, wire_.clock());
-    done = wire_.wait_any(requests);
-  }
-  std::vector<Pending> finished;
-  for (const std::size_t i : done) finished.push_back(std::move(pending_[i]));
-  std::erase_if(pending_, [](const Pending& one) { return one.request == nullptr; });
-  for (Pending& one : finished) {
-    one.request->wait();
-    one.then();
-  }
+    return awaited_.finish_some();
+  }();
+  for (const std::function<void()>& then : due) then();
 }
 
 void Server::listen(int worker) {
-  when(wire_.receive_from_worker(worker, number_, Channel::question, comm::bytes_of(peer(worker).heard)),
+  awaited_.when(wire_.receive_from_worker(worker, number_, Channel::question, comm::bytes_of(peer(worker).heard)),
        [this, worker] { hear(worker); });
 }
 
@@ -90,7 +78,7 @@ void Server::hear_pull(int worker) {
   from.pull = from.heard;
   from.pulled_rows.resize(static_cast<std::size_t>(from.pull.rows));
   if (from.pulled_rows.empty()) return has_come(worker, Ask::pull);
-  when(wire_.receive_from_worker(worker, number_, Channel::rows, comm::bytes_of(from.pulled_rows)),
+  awaited_.when(wire_.receive_from_worker(worker, number_, Channel::rows, comm::bytes_of(from.pulled_rows)),
        [this, worker] { has_come(worker, Ask::pull); });
 }
 
@@ -102,12 +90,12 @@ void Server::hear_push(int worker) {
   if (from.values.size() < floats) from.values = Buffer(floats);
   from.statistics.resize(shard_.statistics().size());
   from.message.resize(code_ ? static_cast<std::size_t>(from.push.bytes) : 0);
-  when(wire_.receive_from_worker(worker, number_, Channel::values,
+  awaited_.when(wire_.receive_from_worker(worker, number_, Channel::values,
                                  code_ ? comm::bytes_of(from.message) : std::as_writable_bytes(values_of(from))),
        [this, worker] {
          if (code_) code_->decode(peer(worker).message, values_of(peer(worker)));
          if (peer(worker).statistics.empty()) return has_come(worker, Ask::push);
-         when(wire_.receive_from_worker(worker, number_, Channel::statistics, comm::bytes_of(peer(worker).statistics)),
+         awaited_.when(wire_.receive_from_worker(worker, number_, Channel::statistics, comm::bytes_of(peer(worker).statistics)),
               [this, worker] { has_come(worker, Ask::push); });
        });
 }
@@ -152,13 +140,17 @@ bool Server::all_have_pushed() const {
          segment_.active;
 }
 
-/// The number of steps that every active worker has in the shard.
-std::int64_t Server::complete() const {
-  std::int64_t steps = peers_.front().clock;
-  for (int worker = 1; worker < segment_.active; ++worker) {
-    steps = std::min(steps, peers_[static_cast<std::size_t>(worker)].clock);
+/// Notes how many steps of a worker are in the shard. Looks at the others only where it was the last of the slowest.
+void Server::advance(Peer& peer, std::int64_t clock) {
+  const bool was_least = peer.clock == least_.steps;
+  peer.clock = clock;
+  if (!was_least || clock == least_.steps || --least_.workers > 0) return;
+  least_ = {.steps = peers_.front().clock, .workers = 0};
+  for (int worker = 0; worker < segment_.active; ++worker) {
+    const std::int64_t steps = peers_[static_cast<std::size_t>(worker)].clock;
+    if (steps < least_.steps) least_ = {.steps = steps, .workers = 0};
+    if (steps == least_.steps) ++least_.workers;
   }
-  return steps;
 }
 
 MutableView Server::values_of(Peer& from) const {
@@ -179,7 +171,7 @@ Push Server::push_of(Peer& from) const {
 
 void Server::apply(int worker) {
   const Push push = push_of(peer(worker));
-  counters_.staleness[static_cast<std::size_t>(worker)].add(push.staleness);
+  counters_.staleness[counters_.place_of(worker)].add(push.staleness);
   shard_.apply(push);
   acknowledge(worker);
 }
@@ -191,14 +183,14 @@ void Server::apply_together() {
   std::erase_if(waiting_, [](const Turn& turn) { return turn.ask == Ask::push; });
   for (int worker = 0; worker < segment_.active; ++worker) {
     order_->record_or_follow({worker, true});
-    counters_.staleness[static_cast<std::size_t>(worker)].add(0);
+    counters_.staleness[counters_.place_of(worker)].add(0);
     acknowledge(worker);
   }
 }
 
 void Server::acknowledge(int worker) {
   Peer& to = peer(worker);
-  to.clock = to.push.clock;
+  advance(to, to.push.clock);
   ++counters_.pushes;
   counters_.pushed_bytes += to.push.bytes;
   const auto reply = std::make_shared<Reply>(Reply{.answer = {.version = shard_.version()}});
@@ -208,7 +200,7 @@ void Server::acknowledge(int worker) {
 void Server::answer(int worker) {
   Peer& to = peer(worker);
   const double held = to.since_pull.seconds();
-  counters_.held_seconds[static_cast<std::size_t>(worker)] += held;
+  counters_.held_seconds[counters_.place_of(worker)] += held;
   const auto reply = std::make_shared<Reply>(Reply{
       .answer = {.version = shard_.version(), .complete = complete(), .granted = grant(to.pull), .held_seconds = held},
       .values = shard_.read(to.pulled_rows),
@@ -323,6 +315,7 @@ void ServingCounters::describe(CounterVisitor& visitor) {
   for (const ServedShard& shard : shards) busy.push_back(shard.busy_share());
   visitor.figure({.name = "busy", .unit = "share", .shown = Shown::in_metrics}, busy);
   for (const ServedShard& shard : shards) describe_server(shard, visitor);
+  if (!shards.front().counters.by_worker) return;
   for (std::size_t worker = 0; worker < shards.front().counters.staleness.size(); ++worker) {
     visitor.begin_element("workers");
     visitor.figure({.name = "held_seconds", .unit = "seconds"}, held_seconds(shards, worker));

@@ -21,6 +21,18 @@ struct ServerCounters {
   double seconds = 0, idle_seconds = 0;  ///< in the serving loop, since the run began; of these, waiting for messages
   std::vector<Histogram> staleness;      ///< by worker: updates of the shard between its pull and its push
   std::vector<double> held_seconds;      ///< by worker: how long its pulls were held back until others had pushed
+  bool by_worker = true;                 ///< false: these have one element for all workers together
+
+  /// Of so many workers. What every rank knows of every worker would fill its memory where there are many.
+  static ServerCounters of_workers(int workers) {
+    constexpr int kMost = 128;
+    ServerCounters counters;
+    counters.by_worker = workers <= kMost;
+    counters.staleness.resize(counters.by_worker ? static_cast<std::size_t>(workers) : 1);
+    counters.held_seconds.resize(counters.staleness.size());
+    return counters;
+  }
+  std::size_t place_of(int worker) const { return by_worker ? static_cast<std::size_t>(worker) : 0; }
 };
 
 /// One server's shard of θ, and its counters since the run began.
@@ -96,12 +108,6 @@ class Server {
     int worker;
     Ask ask;
   };
-  struct Pending {
-    std::function<void()> then;  ///< called when the request is done; owns the memory that the request uses
-    comm::RequestPtr request;
-  };
-
-  void when(comm::RequestPtr request, std::function<void()> then);
   void send(int worker, Channel channel, std::span<const std::byte> bytes, std::shared_ptr<const Reply> of);
   void finish_some();
   void listen(int worker);
@@ -118,7 +124,9 @@ class Server {
   void acknowledge(int worker);
   void answer(int worker);
   std::int64_t grant(const Question& pull);
-  std::int64_t complete() const;
+  /// The number of steps that every active worker has in the shard.
+  std::int64_t complete() const { return least_.steps; }
+  void advance(Peer& peer, std::int64_t clock);
   Push push_of(Peer& peer) const;
   MutableView values_of(Peer& peer) const;
   Peer& peer(int worker) { return peers_[static_cast<std::size_t>(worker)]; }
@@ -132,7 +140,12 @@ class Server {
   std::int64_t to_grant_ = 0;  ///< asynchronous: steps of the segment that are not granted yet
   EventOrder* order_ = nullptr;
   std::vector<Peer> peers_;
-  std::vector<Pending> pending_;
+  /// The fewest steps that an active worker has in the shard, and how many workers have so few.
+  struct Least {
+    std::int64_t steps = 0;
+    int workers = 0;
+  } least_;
+  parallel::Awaited awaited_;
   std::vector<Turn> waiting_;  ///< in the order of their arrival
   ServerCounters counters_;
 };

@@ -52,10 +52,7 @@ Serving::Serving(TrainContext& run, ServingPlan plan)
 
 /// Those of all servers, on every rank.
 void Serving::begin_counters() {
-  const auto workers = static_cast<std::size_t>(plan_.roles.workers());
-  ServedShard none;
-  none.counters.staleness.resize(workers);
-  none.counters.held_seconds.resize(workers);
+  const ServedShard none{.counters = ServerCounters::of_workers(plan_.roles.workers())};
   run_.counters.of<ServingCounters>().shards.assign(static_cast<std::size_t>(plan_.roles.servers()), none);
 }
 
@@ -260,13 +257,13 @@ void Serving::record(const Segment& segment) {
 }
 
 StepRecord Serving::record_of(const Segment& segment) {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(plan_.roles.workers()));
+  std::vector<StepsOfWorker> steps;
   Index examples = 0;
   for (const auto& role : workers_) {
-    steps[static_cast<std::size_t>(role->number)] = role->worker->steps();
+    steps.push_back({role->number, role->worker->steps()});
     examples += role->worker->examples();
   }
-  return strategies::record_of(run_, *group_, segment, std::move(steps), examples, examples_);
+  return strategies::record_of(run_, *group_, segment, steps, examples, examples_);
 }
 
 }  // namespace unisono::strategies

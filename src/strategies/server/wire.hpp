@@ -100,7 +100,7 @@ class Wire {
 
   // As in CommonFate, for this rank's workers and servers.
   void wait(comm::Request& request) { fate_.wait(request); }
-  std::vector<std::size_t> wait_any(std::span<comm::Request* const> requests) { return fate_.wait_any(requests); }
+  parallel::Awaited awaited() { return {communicator_, fate_}; }
   void give_up(std::exception_ptr cause) { fate_.give_up(std::move(cause)); }
   void rethrow_cause() { fate_.rethrow_cause(); }
 

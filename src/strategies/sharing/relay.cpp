@@ -37,6 +37,7 @@ std::optional<StepQueue::Grant> StepQueue::next() {
 Relay::Relay(comm::Communicator& ranks, const Runtime& runtime)
     : ranks_(ranks),
       fate_(ranks),
+      awaited_(ranks, fate_),
       queue_(ranks.size()),
       changed_(runtime),
       background_("shared updates", runtime) {
@@ -150,8 +151,8 @@ void Relay::run(bool deals) {
   for (std::size_t i = 0; deals && i < asks_.size(); ++i) listen(asks_[i]);
   close_edges();
   const auto is_closed = [](const Edge& edge) { return edge.closed_in && edge.closed_out; };
-  while (!pending_.empty() || !std::ranges::all_of(edges_, is_closed)) {
-    if (pending_.empty()) {  // the others have left
+  while (!awaited_.empty() || !std::ranges::all_of(edges_, is_closed)) {
+    if (awaited_.empty()) {  // the others have left
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return has_news_ || fate_.has_given_up(); });
     } else {
@@ -165,17 +166,7 @@ void Relay::run(bool deals) {
 }
 
 void Relay::finish_some() {
-  std::vector<comm::Request*> requests;
-  for (const Pending& one : pending_) requests.push_back(one.request.get());
-  std::vector<Pending> finished;
-  for (const std::size_t i : fate_.wait_any(requests, [this] { return has_news_.load(); })) {
-    finished.push_back(std::move(pending_[i]));
-  }
-  std::erase_if(pending_, [](const Pending& one) { return one.request == nullptr; });
-  for (const Pending& one : finished) {
-    one.request->wait();
-    one.then();
-  }
+  for (const auto& then : awaited_.finish_some([this] { return has_news_.load(); })) then();
 }
 
 void Relay::listen(Edge& edge) {

@@ -111,16 +111,12 @@ class Relay {
     std::byte heard{};
     std::int64_t left = 0;  ///< as StepQueue::Grant::left
   };
-  struct Pending {
-    comm::RequestPtr request;
-    std::function<void()> then;  ///< called when it is done; owns the memory that it uses
-  };
   using Found = std::function<std::deque<SharedUpdate>::iterator(std::deque<SharedUpdate>& arrived)>;
 
   void give_up(std::exception_ptr cause);
   void run(bool deals);
   void when(comm::RequestPtr request, std::function<void()> then) {
-    pending_.push_back({std::move(request), std::move(then)});
+    awaited_.when(std::move(request), std::move(then));
   }
   void finish_some();
   void listen(Edge& edge);
@@ -140,7 +136,7 @@ class Relay {
   parallel::CommonFate fate_;
   std::vector<Edge> edges_{};
   std::vector<Ask> asks_{};
-  std::vector<Pending> pending_{};
+  parallel::Awaited awaited_;
   std::int64_t sent_bytes_ = 0, sent_updates_ = 0;
   StepQueue queue_;  ///< of rank 0's thread
   std::byte asked_{};
