@@ -68,20 +68,33 @@ TEST_CASE("bytes are shown for a rank and an epoch, and none are not", "[counter
   CHECK(counters.text({.ranks = 4, .epochs = 2}).empty());
 }
 
-TEST_CASE("a histogram counts small values one by one, and all large ones together", "[counters]") {
+TEST_CASE("a histogram counts small values one by one, and large ones in shares of a doubling", "[counters]") {
   Histogram histogram;
   CHECK(histogram.total() == 0);
   CHECK(histogram.mean() == 0);
-  for (const std::int64_t value : {0, 2, 2, 5000, -1}) histogram.add(value);
+  CHECK(histogram.largest() == 0);
+  for (const std::int64_t value : {0, 2, 2, 1023, -1}) histogram.add(value);
   CHECK(histogram.counts.front() == 2);
   CHECK(histogram.total() == 5);
-  CHECK(histogram.largest() == Histogram::kLargest);
-  CHECK(histogram.mean() == (2 + 2 + Histogram::kLargest) / 5.0);
+  CHECK(histogram.largest() == 1023);
+  CHECK(histogram.mean() == (2 + 2 + 1023) / 5.0);
   Histogram other{{1, 1}};
   other += histogram;
   CHECK(other.counts[0] == 3);
   CHECK(other.counts[1] == 1);
   CHECK(other.total() == 7);
+}
+
+TEST_CASE("what a histogram says of large values is right within 2 %", "[counters]") {
+  for (std::int64_t value = 1; value < std::int64_t{1} << 40; value = value * 5 / 4 + 1) {
+    Histogram histogram;
+    histogram.add(value);
+    CHECK(histogram.counts.size() < 2100);
+    CHECK(histogram.mean() == Approx(static_cast<double>(value)).epsilon(0.02));
+    CHECK(histogram.largest() == histogram.value_of(histogram.counts.size() - 1));
+    if (value < 1024) CHECK(histogram.largest() == value);
+  }
+  for (std::size_t i = 1; i < 2000; ++i) CHECK(Histogram::value_of(i) > Histogram::value_of(i - 1));
 }
 
 }  // namespace

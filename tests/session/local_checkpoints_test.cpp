@@ -60,7 +60,7 @@ void write_step_of(CheckpointStore& store, const SampleModel& model, std::int64_
 }
 
 /// Until the write to the local disk is over.
-void settle(CheckpointStore& store) {
+void let_it_settle(CheckpointStore& store) {
   while (store.is_writing()) {
     store.advance();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -80,12 +80,12 @@ void leave_killed_run(const Disks& disks) {
   const std::string away = disks.checkpoints + ".away";
   CheckpointStore store(*world, disks.checkpoints, disks.terms());
   write_step_of(store, model, 10);
-  settle(store);
+  let_it_settle(store);
   wait_until([&] { return fs::exists(disks.checkpoints + "/step-000000010.h5") && disks.local().empty(); });
   fs::rename(disks.checkpoints, away);
   for (const std::int64_t step : {20, 30, 40, 50}) {
     write_step_of(store, model, step, step == 20);
-    settle(store);
+    let_it_settle(store);
   }
   CHECK_THROWS_WITH(store.finish(), Contains("a checkpoint could not be copied there: ") && Contains("it is whole in"));
   fs::rename(away, disks.checkpoints);
@@ -163,7 +163,7 @@ TEST_CASE("copying that failed is tried again after the next checkpoint, and at 
   fs::create_directories(disks.checkpoints + "/step-000000010.h5.tmp/in the way");
   for (const std::int64_t step : {10, 20}) {
     write_step_of(store, model, step);
-    settle(store);
+    let_it_settle(store);
   }
   wait_until([&] { return disks.log().find("a checkpoint cannot be copied to the run folder") != std::string::npos; });
   fs::remove_all(disks.checkpoints + "/step-000000010.h5.tmp");
@@ -219,7 +219,7 @@ TEST_CASE("what was left on a local disk is not used after the run went on elsew
       CHECK(store.newest(log)->header.step == 10);
       write_step_of(store, model, 25);
       if (!with_local) store.finish();
-      settle(store);  // with the local disk, this one may be killed before its checkpoint is copied
+      let_it_settle(store);  // with the local disk, this one may be killed before its checkpoint is copied
     }
     fs::remove_all(disks.disk);
     fs::rename(disks.disk + ".away", disks.disk);

@@ -152,7 +152,15 @@ void Group::wait_for_arrivals(const Rendezvous& rendezvous) {
       [&] { return rendezvous.done || rendezvous.arrived == members_.size() || !world_->failure.empty(); });
 }
 
+/// A look takes simulated time: otherwise nothing would happen between two looks.
 bool Group::test(const Rendezvous& rendezvous) {
+  constexpr double kLook = 1e-6;
+  if (!is_over(rendezvous)) world_->runtime.sleep(kLook);
+  return is_over(rendezvous);
+}
+
+/// Whether it is done. \throws PeerFailure, CommunicationError
+bool Group::is_over(const Rendezvous& rendezvous) const {
   if (!rendezvous.done && world_->failure.empty()) return false;
   check(rendezvous);
   return true;
@@ -170,7 +178,7 @@ std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> poin
   });
   std::vector<std::size_t> over;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (test(*points[i])) over.push_back(i);
+    if (is_over(*points[i])) over.push_back(i);
   }
   return over;
 }

@@ -116,6 +116,7 @@ class Group : public std::enable_shared_from_this<Group> {
   };
 
   void check(const Rendezvous& rendezvous) const;
+  bool is_over(const Rendezvous& rendezvous) const;
   void take_buffered(Message& message, int to);
   double now() const { return world_->runtime.seconds(); }
 

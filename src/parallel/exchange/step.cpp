@@ -45,9 +45,14 @@ struct FinalRanges {
 };
 
 /// A gradient that takes simulated time. Its exchange is told of all ranges when that is over: it may wait for others,
-/// and the computation may not.
+/// and the computation may not. Where the passes themselves wait for others, whose batch statistics they need, they are
+/// made when the time is over.
 template <typename Gradient>
 void simulate_gradient(StepTerms& run, Index examples, GradientTarget target, const Gradient& gradient) {
+  if (!run.state.statistics.empty() && !run.model.statistics_are_local()) {
+    compute(run, examples, [] {});
+    return gradient(target);
+  }
   FinalRanges final;
   const GradientReady told = target.ready;
   if (told) target.ready = final;

@@ -1,0 +1,146 @@
+#include "unisono/session/simulate.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "expect.hpp"
+#include "small_runs.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::session {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::perceptron;
+using testing::quiet;
+using testing::ScratchFolder;
+
+using Parameters = std::vector<float>;
+using Overrides = std::vector<std::string>;
+
+Overrides with(Overrides all, const Overrides& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+RunResult simulated(const settings::Config& config, Parameters* parameters, int threads = 1,
+                    SimulationCost* cost = nullptr) {
+  const auto world = comm::make_self_communicator();
+  Log log(0, false);
+  Job job(*world, log);
+  return simulate(job, settle_simulation(job, config), quiet(parameters), threads, cost);
+}
+
+void refused_simulation(const settings::Config& config, const std::string& message) {
+  CHECK_THROWS_WITH(simulated(config, nullptr), Contains(message));
+}
+
+const Overrides kThree = {"simulation.ranks=3", "simulation.microseconds_per_example=100"};
+
+TEST_CASE("simulated ranks that train in step end with the bits of real ones", "[simulate]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  for (const Overrides& strategy : std::vector<Overrides>{
+           {"strategy.kind=\"allreduce\""},
+           {"strategy.kind=\"averaging\"", "strategy.period=2"},
+           {"strategy.kind=\"gossip\""},
+           {"strategy.kind=\"gradient_sharing\"", "strategy.staleness_bound=0"},
+           {"strategy.kind=\"parameter_server\"", "strategy.consistency=\"synchronous\""}}) {
+    INFO(strategy.front());
+    Parameters real, imitated;
+    comm::run_as_threads(3, [&](comm::Communicator& world) {
+      Log log(world.rank(), false);
+      Job job(world, log);
+      const RunResult result =
+          run(job, world, perceptron(points, strategy), quiet(world.rank() == 0 ? &real : nullptr));
+      EXPECT(result.status == RunStatus::complete);
+    });
+    CHECK(simulated(perceptron(points, with(strategy, kThree)), &imitated).status == RunStatus::complete);
+    CHECK(real == imitated);
+  }
+}
+
+TEST_CASE("a simulation gives the same run again, on any number of threads", "[simulate]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  for (const Overrides& strategy : std::vector<Overrides>{
+           {"strategy.kind=\"parameter_server\"", "strategy.servers=2"},
+           {"strategy.kind=\"parameter_server\"", "strategy.consistency=\"bounded\"", "strategy.staleness=1"},
+           {"strategy.kind=\"elastic_averaging\"", "strategy.period=2"},
+           {"strategy.kind=\"gossip_async\""},
+           {"strategy.kind=\"gradient_sharing\""}}) {
+    INFO(strategy.front());
+    const settings::Config config = perceptron(
+        points, with(strategy, {"simulation.ranks=6", "simulation.microseconds_per_example=100",
+                                "simulation.speed_spread=0.5", "simulation.step_times=\"lognormal\"",
+                                "simulation.step_spread=0.3", "simulation.ranks_per_host=2"}));
+    Parameters first, again, on_three, other;
+    SimulationCost cost, other_cost;
+    simulated(config, &first, 1, &cost);
+    simulated(config, &again, 1);
+    simulated(config, &on_three, 3, &other_cost);
+    CHECK(first == again);
+    CHECK(first == on_three);
+    CHECK(cost.simulated_seconds == other_cost.simulated_seconds);
+    CHECK(cost.computations == other_cost.computations);
+    settings::Config slower = config;
+    slower.simulation.slow_share = 0.5;
+    slower.simulation.slow_factor = 20;
+    simulated(slower, &other, 1, &other_cost);
+    CHECK(other_cost.simulated_seconds > 1.5 * cost.simulated_seconds);
+    CHECK(first != other);  // other gradients are late
+  }
+}
+
+TEST_CASE("simulated seconds are those of the slowest rank's computations, and of the messages", "[simulate]") {
+  const ScratchFolder folder;
+  const settings::Config config =
+      perceptron(testing::make_points(folder),
+                 {"simulation.ranks=2", "simulation.microseconds_per_example=1000", "simulation.link_microseconds=1e-3",
+                  "simulation.link_mbit=1e9", "train.batch_size=8"});
+  SimulationCost cost;
+  const RunResult result = simulated(config, nullptr, 1, &cost);
+  // 10 steps of 4 examples on each rank.
+  CHECK(result.seconds.compute == Approx(10 * 4 * 1e-3).epsilon(1e-6));
+  CHECK(cost.simulated_seconds == Approx(10 * 4 * 1e-3).epsilon(0.01));
+  CHECK(cost.computations == 20);
+}
+
+TEST_CASE("what an example takes is measured where the config leaves it open", "[simulate]") {
+  const ScratchFolder folder;
+  const auto world = comm::make_self_communicator();
+  Log log(0, false);
+  Job job(*world, log);
+  const settings::Config config = perceptron(testing::make_points(folder), {"simulation.ranks=4"});
+  const settings::Config settled = settle_simulation(job, config);
+  CHECK(settled.simulation.microseconds_per_example > 0);
+  CHECK(settled.simulation.microseconds_per_example < 1e5);
+}
+
+TEST_CASE("what cannot be simulated is refused", "[simulate]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  const auto config = [&](const Overrides& overrides) { return perceptron(points, with(kThree, overrides)); };
+  refused_simulation(perceptron(points), "simulation.ranks: how many ranks are simulated?");
+  refused_simulation(config({"strategy.kind=\"hogwild\""}), "strategy.kind = \"hogwild\" cannot be simulated");
+  refused_simulation(config({"replica.stages=3"}), "simulated ranks hold whole models");
+  refused_simulation(config({"fault.emulated_seconds=0.1"}), "remove [fault]");
+  refused_simulation(config({"device=\"auto\""}), "simulated ranks compute on CPUs");
+  refused_simulation(config({"simulation.ranks=100", "strategy.kind=\"averaging\"", "data.partition=\"fixed\""}), "train.batch_size");
+}
+
+TEST_CASE("settings of a simulation that contradict each other are refused", "[simulate]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  const auto parse = [&](const std::string& key) { perceptron(points, with(kThree, {key})); };
+  CHECK_THROWS_WITH(parse("simulation.slow_share=0.5"), Contains("slow_share and slow_factor work together"));
+  CHECK_THROWS_WITH(parse("simulation.step_spread=0.5"), Contains("step_times = \"constant\""));
+  CHECK_THROWS_WITH(perceptron(points, with(kThree, {"simulation.step_times=\"pareto\"", "simulation.step_spread=1"})),
+                    Contains("from there on the mean is infinite"));
+  CHECK_THROWS_WITH(parse("simulation.link_mbit=0"), Contains("link_mbit"));
+  CHECK_THROWS_WITH(parse("simulation.ranks=-1"), Contains("ranks"));
+}
+
+}  // namespace
+}  // namespace unisono::session
