@@ -103,6 +103,7 @@ class VirtualRuntime::Scheduler {
       start([&body, worker] { body(worker); }, worker);
     }
     while (!alive_.empty()) {
+      if (events_.empty()) look_once_more();
       if (events_.empty()) stuck();
       if (events_.empty()) {
         throw std::logic_error("simulation: everybody waits, and nothing will happen; this is an error in the program");
@@ -161,6 +162,13 @@ class VirtualRuntime::Scheduler {
       schedule(now(), one.work);
       return true;
     });
+  }
+  /// Lets all blocked work look several times: what it waits for may need no more than that.
+  void look_once_more() {
+    constexpr int kTimes = 10;
+    for (int i = 0; i < kTimes && events_.empty(); ++i) {
+      for (std::size_t worker = 0; worker < workers_.size(); ++worker) look(static_cast<int>(worker));
+    }
   }
   void at(double seconds, std::function<void()> act) { push({std::max(seconds, now()), next_++, nullptr, std::move(act)}); }
 

@@ -19,11 +19,13 @@ struct Variant {
   std::string name;         ///< "averaging (period 16)"
   std::string folder;       ///< folder of the variant's runs: "averaging-period-16-4-ranks"
   settings::Config config;  ///< seed and output are set for each training
-  int ranks = 1;
+  int ranks = 1;         ///< of the job
   std::string identity;  ///< identifies all that decides the variant's results and times
 
   int threads() const;  ///< threads of a rank
-  int cores() const { return ranks * threads(); }
+  /// Ranks that train: those of the job, or simulated ones.
+  int trained_ranks() const { return config.simulation.is_on() ? static_cast<int>(config.simulation.ranks) : ranks; }
+  int cores() const { return trained_ranks() * threads(); }
   /// The variant as text: "averaging (period 16), 4 ranks".
   std::string text() const;
 };

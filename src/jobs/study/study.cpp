@@ -16,6 +16,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/base/printable.hpp"
+#include "unisono/base/resources.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/jobs/jobs.hpp"
 #include "unisono/models/objective.hpp"
@@ -26,6 +27,7 @@
 #include "unisono/session/run.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/run_plan.hpp"
+#include "unisono/session/simulate.hpp"
 #include "unisono/trials/study_analysis.hpp"
 #include "unisono/trials/study_plan.hpp"
 
@@ -262,7 +264,7 @@ std::map<std::string, std::string> require_trainable(const trials::StudyPlan& pl
   for (const trials::Variant& variant : plan.variants) {
     try {
       sets[variant.identity] = identity_text(data::inspect_dataset(variant.config.data).identity);
-      session::check(variant.config, {.ranks = variant.ranks, .in_older_job = in_older_job});
+      session::check(variant.config, {.ranks = variant.trained_ranks(), .in_older_job = in_older_job});
       if (!variant.config.train.trains())
         throw ConfigError("train.epochs = 0: the runs of a study must train; set it to 1 or more");
     } catch (const ConfigError& error) {
@@ -460,11 +462,14 @@ records::TrialResult Study::make(comm::Communicator& group, const records::Trial
   settings::Config config = training.variant->config;
   config.seed = training.seed;
   config.output = task.folder;
+  const session::RunOptions options{.existing =
+                                        task.goes_on ? records::Existing::resume : records::Existing::overwrite,
+                                    .watching = session::Watching::none,
+                                    .in_older_job = existing_ == records::Existing::resume};
   const session::RunResult run =
-      session::run(runs_, *groups_.at(training.variant->ranks), config,
-                   {.existing = task.goes_on ? records::Existing::resume : records::Existing::overwrite,
-                    .watching = session::Watching::none,
-                    .in_older_job = existing_ == records::Existing::resume});
+      config.simulation.is_on()
+          ? session::simulate(runs_, session::settle_simulation(runs_, config), options, usable_cpus())
+          : session::run(runs_, *groups_.at(training.variant->ranks), config, options);
   if (run.status == session::RunStatus::interrupted) return {.status = records::TrialStatus::interrupted};
   if (group.is_root()) progress_.add(measures_.record_of(training, run));
   return {};

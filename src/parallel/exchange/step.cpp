@@ -50,7 +50,8 @@ struct FinalRanges {
 template <typename Gradient>
 void simulate_gradient(StepTerms& run, Index examples, GradientTarget target, const Gradient& gradient) {
   if (!run.state.statistics.empty() && !run.model.statistics_are_local()) {
-    compute(run, examples, [] {});
+    const ComputeScope computes(run);
+    run.runtime.compute(examples, [] {});
     return gradient(target);
   }
   FinalRanges final;

@@ -73,7 +73,7 @@ Job::Job(Job& whole, comm::Communicator& ranks, Log& log, const Runtime* runtime
     : ranks_(ranks),
       log_(log),
       runtime_(runtime != nullptr ? *runtime : whole.runtime_),
-      whole_(whole.whole_ != nullptr ? whole.whole_ : &whole),
+      whole_(&whole),
       place_(whole.place_),
       groups_(std::make_unique<Groups>()) {
   groups_->sets[&ranks] = {};
@@ -111,8 +111,8 @@ std::shared_ptr<SharedDataset> Job::open_set(comm::Communicator& group, const da
                                              std::uint64_t seed, const data::Fold* fold) {
   const std::string terms = terms_of(settings);
   if (settings.arrangement_seed >= 0) seed = static_cast<std::uint64_t>(settings.arrangement_seed);
-  if (whole_ != nullptr) {
-    const OpenSet& open = whole_->groups_->sets.at(&whole_->ranks_);
+  for (const Job* whole = whole_; whole != nullptr; whole = whole->whole_) {
+    const OpenSet& open = whole->groups_->sets.at(&whole->ranks_);
     auto view = open.is(terms, seed) ? view_of(**open.set, fold) : nullptr;
     if (view) return std::make_shared<SharedDataset>(open.set, std::move(view));
   }

@@ -17,6 +17,7 @@
 #include "unisono/session/initial_weights.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/run_checks.hpp"
+#include "unisono/session/simulate.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "weights/tensor_fit.hpp"
 
@@ -32,6 +33,10 @@ void count_staged(const RunPlan& plan, CounterSet& counters) {
 }
 
 RunPlan plan_run(Job& job, comm::Communicator& group, const settings::Config& asked, const RunOptions& options) {
+  if (asked.simulation.is_on() && !job.runtime().is_virtual()) {
+    throw ConfigError(
+        "simulation.ranks: this config describes a simulation; start it by `unisono simulate`, or set it to 0");
+  }
   require_same_experiment(group, asked);
   // What was chosen for the first part of a resumed run stays, whatever would be chosen now.
   const bool resumes = options.existing == records::Existing::resume;
@@ -80,6 +85,7 @@ std::string check(const settings::Config& given, const CheckedUse& use) {
   }
   data::DatasetInfo data = data::inspect_dataset(given.data);
   if (use.with_folds) data.validation = std::max<std::int64_t>(data.validation, 1);
+  if (given.simulation.is_on()) require_simulated(given);
   const settings::Config config = settle(given, data).config;
   if (!use.in_older_job) optim::require_base_rate(config.schedule);
   require_way_to_device(config);

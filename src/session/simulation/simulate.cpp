@@ -20,27 +20,6 @@ namespace {
 using settings::SimulationSettings;
 using settings::StepTimes;
 
-/// \throws ConfigError for a config that no simulation follows
-void require_simulated(const settings::Config& config) {
-  const auto refuse = [](bool wrong, const std::string& message) {
-    if (wrong) throw ConfigError(message);
-  };
-  refuse(!config.simulation.is_on(), "simulation.ranks: how many ranks are simulated? Set it, e.g. to 64");
-  const strategies::StrategyTraits traits = traits_of(config.strategy);
-  refuse(!traits.simulated,
-         fmt::format("strategy.kind = \"{}\" cannot be simulated, because its threads share memory; these can be: {}",
-                     config.strategy.kind,
-                     strategies::names_of_kinds([](const strategies::StrategyTraits& kind) { return kind.simulated; })));
-  refuse(config.device != settings::DeviceChoice::cpu, "device: simulated ranks compute on CPUs; set device = \"cpu\"");
-  refuse(config.replica.stages != 1 || config.replica.tensor != 1,
-         "replica: simulated ranks hold whole models; set replica.stages and replica.tensor to 1");
-  refuse(config.fault.is_on(), "fault: simulated ranks are slowed down by simulation.slow_share and step_times; "
-                               "remove [fault]");
-  refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
-  refuse(config.checkpoint.hours_between_failures > 0,
-         "checkpoint.hours_between_failures: simulated ranks do not fail; remove it");
-}
-
 /// What ranks' computations take.
 class StepCosts {
  public:
@@ -100,6 +79,27 @@ settings::Config trial_config(const settings::Config& config, std::int64_t steps
 }
 
 }  // namespace
+
+void require_simulated(const settings::Config& config) {
+  const auto refuse = [](bool wrong, const std::string& message) {
+    if (wrong) throw ConfigError(message);
+  };
+  refuse(!config.simulation.is_on(), "simulation.ranks: how many ranks are simulated? Set it, e.g. to 64");
+  const strategies::StrategyTraits traits = traits_of(config.strategy);
+  refuse(!traits.simulated,
+         fmt::format("strategy.kind = \"{}\" cannot be simulated, because its threads share memory; these can be: {}",
+                     config.strategy.kind,
+                     strategies::names_of_kinds([](const strategies::StrategyTraits& kind) { return kind.simulated; })));
+  refuse(config.device != settings::DeviceChoice::cpu, "device: simulated ranks compute on CPUs; set device = \"cpu\"");
+  refuse(config.replica.stages != 1 || config.replica.tensor != 1,
+         "replica: simulated ranks hold whole models; set replica.stages and replica.tensor to 1");
+  refuse(config.fault.is_on(), "fault: simulated ranks are slowed down by simulation.slow_share and step_times; "
+                               "remove [fault]");
+  refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
+  refuse(config.checkpoint.hours_between_failures > 0,
+         "checkpoint.hours_between_failures: simulated ranks do not fail; remove it");
+  refuse(!config.checkpoint.local.empty(), "checkpoint.local: simulated hosts have no disks; remove it");
+}
 
 settings::Config settle_simulation(Job& job, settings::Config config) {
   require_simulated(config);

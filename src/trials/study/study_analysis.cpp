@@ -261,7 +261,7 @@ std::string variant_text(const VariantResult& one) {
 }
 
 std::string cores_text(const VariantResult& one) {
-  return fmt::format("{} × {}", one.variant->ranks, one.variant->threads());
+  return fmt::format("{} × {}", one.variant->trained_ranks(), one.variant->threads());
 }
 
 /// Those that are defined.
@@ -393,7 +393,8 @@ nlohmann::ordered_json variant_json(const VariantResult& one) {
   const std::vector<double> values = known(one.values);
   nlohmann::ordered_json json = {
       {"name", one.variant->name},
-      {"ranks", one.variant->ranks},
+      {"ranks", one.variant->trained_ranks()},
+      {"simulated", one.variant->config.simulation.is_on()},
       {"threads", one.variant->threads()},
       {"strategy", one.variant->config.strategy.kind},
       {"folder", one.variant->folder},

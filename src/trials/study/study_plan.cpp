@@ -279,6 +279,13 @@ void require_numbers(const settings::Config& config, const std::string& path) {
                     "leave the placement to nobody (replica.stages, replica.placement)");
 }
 
+/// Measured anew for each training, it would be another one each time.
+void require_given_time(const settings::Config& config, const std::string& path) {
+  if (!config.simulation.is_on() || config.simulation.microseconds_per_example > 0) return;
+  throw ConfigError(path + ": simulated trainings that are compared need the same simulation.microseconds_per_example: "
+                    "set it, e.g. to what `unisono simulate` measures");
+}
+
 void require_ranks(const VariantSpec& spec, std::int64_t needed, int ranks) {
   if (needed <= ranks) return;
   spec.fail(fmt::format("ranks = {}, but this job has {}: start it with mpirun -n {}, or ask for fewer", needed,
@@ -296,6 +303,7 @@ class Variants {
     threads_ = std::max<std::int64_t>(1, base.train.threads);
     ConfigText serial = with({"replica={}", fmt::format("train.threads={}", threads_)});
     if (!base.whole_batch()) serial.overrides.push_back(strategy_with(&StrategyTraits::on_one_rank));
+    if (base.simulation.is_on()) serial.overrides.emplace_back("simulation.ranks=1");  // its time is simulated, too
     add(variant_of(serial, models, name_of_reference(), 1));
   }
 
@@ -340,6 +348,7 @@ class Variants {
         variant = variant_of(with(overrides, spec.removals), models_, spec.name, ranks);
       }
       require_numbers(variant.config, spec.place);
+      require_given_time(variant.config, spec.place);
       settings::grid_shape(variant.config, ranks);
       for (const Variant& other : variants_) {
         if (other.identity == variant.identity)
@@ -375,7 +384,7 @@ int Variant::threads() const {
 
 std::string Variant::text() const {
   if (name == name_of_reference() && cores() == 1) return name;
-  return fmt::format("{}, {}{}", name, count_of(ranks, "rank"),
+  return fmt::format("{}, {}{}", name, count_of(trained_ranks(), config.simulation.is_on() ? "simulated rank" : "rank"),
                      threads() > 1 ? fmt::format(" of {}", count_of(threads(), "thread")) : "");
 }
 

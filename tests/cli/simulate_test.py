@@ -1,0 +1,131 @@
+"""unisono simulate: simulated ranks train as real ones would; their time, speeds and links; studies of them; refusals."""
+
+import unittest
+
+from harness import BinaryTest, settings
+
+GIVEN = settings("simulation.microseconds_per_example=200")
+
+
+def ranks(count, *more):
+    return (*GIVEN, *settings(f"simulation.ranks={count}", *more))
+
+
+class Simulate(BinaryTest):
+    def simulate(self, output, *arguments, code=0, config="config.toml"):
+        result = self.unisono("simulate", config, "--output", output, "--progress", "none", *arguments)
+        self.assertEqual(result.code, code, result)
+        return result
+
+    def test_ranks_that_train_in_step_end_with_the_bits_of_real_ones(self):
+        # The config has batch normalisation, dropout, augmentation and Adam.
+        for strategy in (
+            ["strategy.kind=allreduce"],
+            ["strategy.kind=averaging", "strategy.period=3"],
+            ["strategy.kind=parameter_server", "strategy.consistency=synchronous"],
+            ["strategy.kind=gradient_sharing", "strategy.staleness_bound=0"],
+        ):
+            name = strategy[0].split("=")[1]
+            self.train(f"real-{name}", *settings(*strategy), ranks=3)
+            told = self.simulate(f"simulated-{name}", *settings(*strategy), *ranks(3)).out
+            self.assertRegex(told, r"simulated [\d.]+ m?s in [\d.]+ m?s, with 60 gradients")
+            self.assert_same_bits(f"real-{name}", f"simulated-{name}")
+
+    def test_its_folder_is_that_of_a_run(self):
+        self.simulate("run", *settings("strategy.kind=parameter_server", "strategy.servers=2"), *ranks(10))
+        summary = self.summary("run")
+        self.assertEqual(len(summary["worker_steps"]), 8)
+        self.assertEqual(sum(summary["worker_steps"]), 8 * 20)
+        self.assertEqual(sum(summary["serving"]["staleness"]["counts"]), 2 * 8 * 20)
+        evaluated = self.succeed("evaluate", "run").out
+        self.assertRegex(evaluated, rf" accuracy +{summary['test']['accuracy']:.6g}\n")
+        self.succeed("report", "run", "--output", "run.html")
+        self.assertRegex(self.succeed("runs", ".").out, r"run +complete +10 ")
+
+    def test_slow_ranks_make_fewer_steps_and_take_longer(self):
+        own = settings("strategy.kind=gossip_async", "train.batch_size=8", "train.report_every_steps=100")
+        self.simulate("alike", *own, *ranks(4))
+        slow = ("simulation.slow_share=0.5", "simulation.slow_factor=8")
+        self.simulate("unlike", *own, *ranks(4, *slow))
+        steps = {run: sorted(self.summary(run)["gossip"]["rank_steps"]) for run in ("alike", "unlike")}
+        self.assertEqual(sum(steps["alike"]), sum(steps["unlike"]))
+        self.assertLess(steps["alike"][-1], 1.5 * steps["alike"][0])
+        self.assertGreater(steps["unlike"][-1], 3 * steps["unlike"][0])
+        self.assertGreater(self.summary("unlike")["seconds"]["total"], 1.3 * self.summary("alike")["seconds"]["total"])
+
+    def test_a_slower_link_takes_longer_and_changes_no_bit_of_a_step(self):
+        own = settings("strategy.kind=allreduce", "train.report_every_steps=100")
+        self.simulate("fast", *own, *ranks(8, "simulation.link_mbit=10000"))
+        self.simulate("slow", *own, *ranks(8, "simulation.link_mbit=1"))
+        self.assert_same_bits("fast", "slow")
+        waited = [self.summary(run)["seconds"] for run in ("fast", "slow")]
+        self.assertAlmostEqual(waited[0]["compute"], waited[1]["compute"], delta=1e-9)
+        # 20 steps, each of a sum of 4 N bytes: 7/8 of them there and back at 125 kB/s. Batch statistics add a little.
+        floats = 4 * 25 + 2 * 4 + 4 * 12 * 12 * 10 + 10
+        longer = 20 * 2 * 7 / 8 * 4 * floats * 8 * (1e-6 - 1e-10)
+        total = [one["exposed_communication"] + one["straggler_wait"] for one in waited]
+        self.assertAlmostEqual(total[1] - total[0], longer, delta=0.06 * longer)
+
+    def test_the_same_config_gives_the_same_run_on_any_number_of_threads(self):
+        random = ("simulation.speed_spread=0.4", "simulation.step_times=pareto", "simulation.step_spread=0.4")
+        for name, threads in (("run1", 1), ("run2", 2), ("run3", 3)):
+            self.simulate(
+                name, *settings("strategy.kind=parameter_server"), *ranks(5, *random), "--threads", threads
+            )
+        self.assert_same_bits("run1", "run2")
+        self.assert_same_bits("run1", "run3")
+        self.assertEqual(self.summary("run1")["seconds"], self.summary("run3")["seconds"])
+
+    def test_what_an_example_takes_is_measured_and_kept_in_the_config(self):
+        told = self.simulate("run", *settings("simulation.ranks=2")).out
+        self.assertRegex(told, r"simulation.microseconds_per_example = [\d.e+-]+, as measured on one core")
+        with open(self.folder / "run/config.toml", encoding="utf-8") as config:
+            self.assertRegex(config.read(), r"microseconds_per_example = [\d.e+-]*[1-9]")
+        again = self.unisono("simulate", "run/config.toml", "--output", "two", "--progress", "none")
+        self.assertEqual(again.code, 0, again)
+        self.assert_same_bits("run", "two")
+        seconds = [self.summary(run)["seconds"] for run in ("run", "two")]
+        for part in ("compute", "exposed_communication", "straggler_wait", "evaluation"):
+            self.assertEqual(seconds[0][part], seconds[1][part], part)
+
+    def test_a_study_compares_simulated_ranks(self):
+        with open(self.folder / "config.toml", encoding="utf-8") as config:
+            text = config.read()
+        server = '{ kind = "parameter_server", servers = 1 }'
+        self.write(
+            "study.toml",
+            text
+            + "[simulation]\nranks = 1\nmicroseconds_per_example = 300\n"
+            + '[study]\nmetric = "test accuracy"\nmargin = 0.1\nseeds = 2\nvariants = [\n'
+            + f'  {{ name = "servers", strategy = {server}, simulation = {{ ranks = 9 }} }},\n'
+            + '  { name = "sums", strategy = { kind = "allreduce" }, simulation = { ranks = 4 } },\n]\n',
+        )
+        told = self.succeed("study", "study.toml", "--output", "study").out
+        self.assertRegex(told, r"servers +\| 9 × 1 ")
+        self.assertRegex(told, r"sums +\| 4 × 1 ")
+        again = self.succeed("study", "study.toml", "--output", "again").out
+        lines = [[line for line in text.splitlines() if "× 1" in line] for text in (told, again)]
+        self.assertEqual(lines[0], lines[1])  # seconds, too
+
+    def test_what_is_no_simulation_is_refused(self):
+        def refused(words, *arguments, command="simulate"):
+            result = self.unisono(command, "config.toml", "--output", "none", *arguments)
+            self.assertEqual(result.code, 2, result)
+            self.assertIn(words, result.err)
+            self.assertEqual(result.err.count("error:"), 1, result)
+
+        refused("simulation.ranks: how many ranks are simulated?")
+        refused("start it by `unisono simulate`", *ranks(4), command="train")
+        refused('strategy.kind = "hogwild" cannot be simulated', *settings("strategy.kind=hogwild"), *ranks(4))
+        refused("remove [fault]", *settings("fault.emulated_seconds=0.1"), *ranks(4))
+        refused("leaves some of the 300 ranks without any examples", *settings("strategy.kind=gossip_async"), *ranks(300))
+        refused("slow_share and slow_factor work together", *ranks(4, "simulation.slow_factor=2"))
+        refused("servers", *settings("strategy.kind=parameter_server", "strategy.servers=4"), *ranks(4))
+        result = self.unisono("simulate", "config.toml", *ranks(4), ranks=2)
+        self.assertNotEqual(result.code, 0)
+        self.assertIn("start it without mpirun", result.err)
+        self.assertEqual(result.err.count("error:"), 1, result)
+
+
+if __name__ == "__main__":
+    unittest.main()
