@@ -255,8 +255,8 @@ class SimulatedWork final : public StartedWork {
 
 }  // namespace
 
-VirtualRuntime::VirtualRuntime(int threads, Cost cost)
-    : scheduler_(std::make_unique<Scheduler>(threads, std::move(cost))) {}
+VirtualRuntime::VirtualRuntime(int threads, Cost cost, double seconds_per_update)
+    : scheduler_(std::make_unique<Scheduler>(threads, std::move(cost))), seconds_per_update_(seconds_per_update) {}
 VirtualRuntime::~VirtualRuntime() = default;
 
 double VirtualRuntime::seconds() const { return scheduler_->now(); }
@@ -269,6 +269,10 @@ std::unique_ptr<StartedWork> VirtualRuntime::start(std::function<void()> work) c
 
 void VirtualRuntime::compute(std::int64_t examples, const std::function<void()>& work) const {
   scheduler_->compute(examples, work);
+}
+
+void VirtualRuntime::pass_update(std::int64_t parameters) const {
+  if (seconds_per_update_ > 0) sleep(seconds_per_update_ * static_cast<double>(parameters));
 }
 
 void VirtualRuntime::run(int workers, const std::function<void(int)>& body, const std::function<void()>& stuck) {

@@ -15,6 +15,11 @@ void describe_speeds(SimulationSettings& own, ConfigVisitor& visitor) {
                  .unit = "µs",
                  .range = at_least(0).at_most(1e9)},
                 own.microseconds_per_example);
+  visitor.field({.name = "nanoseconds_per_update",
+                 .meaning = "what an optimizer's step takes for each parameter, on a rank or a server",
+                 .unit = "ns",
+                 .range = at_least(0).at_most(1e9)},
+                own.nanoseconds_per_update);
   visitor.field({.name = "speed_spread",
                  .meaning = "how much ranks differ: the standard deviation of the logarithm of what an example takes; "
                             "0: all ranks are equally fast",

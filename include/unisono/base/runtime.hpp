@@ -33,6 +33,8 @@ class Runtime : public Clock {
   /// Runs `work`, a computation on so many examples; returns when it is done, and rethrows what it throws. It must not
   /// wait for anybody, and nobody may change what it reads meanwhile.
   virtual void compute(std::int64_t examples, const std::function<void()>& work) const;
+  /// Lets the time pass that an update of so many parameters takes, if it has not passed by itself.
+  virtual void pass_update(std::int64_t /*parameters*/) const {}
 
  private:
   friend class Condition;

@@ -21,7 +21,8 @@ class VirtualRuntime final : public Runtime {
   using Cost = std::function<double(int worker, std::int64_t examples, std::uint64_t number)>;
 
   /// \param threads of this machine that compute; one of them is the caller's of `run`
-  VirtualRuntime(int threads, Cost cost);
+  /// \param seconds_per_update of a parameter
+  VirtualRuntime(int threads, Cost cost, double seconds_per_update = 0);
   ~VirtualRuntime() override;
   VirtualRuntime(const VirtualRuntime&) = delete;
   VirtualRuntime& operator=(const VirtualRuntime&) = delete;
@@ -31,6 +32,7 @@ class VirtualRuntime final : public Runtime {
   void sleep(double seconds) const override;
   std::unique_ptr<StartedWork> start(std::function<void()> work) const override;
   void compute(std::int64_t examples, const std::function<void()>& work) const override;
+  void pass_update(std::int64_t parameters) const override;
 
   /// Runs body(worker) for all workers in [0, workers), from simulated second 0 on. Returns when all have ended.
   /// \param body must not throw
@@ -58,6 +60,7 @@ class VirtualRuntime final : public Runtime {
   void wake(const void* key) const override;
 
   std::unique_ptr<Scheduler> scheduler_;
+  double seconds_per_update_;
 };
 
 }  // namespace unisono

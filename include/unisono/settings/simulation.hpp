@@ -14,6 +14,7 @@ struct SimulationSettings {
   std::int64_t ranks = 0;  ///< 0: nothing is simulated
   std::int64_t ranks_per_host = 1;
   double microseconds_per_example = 0;  ///< of a rank of mean speed; 0: measured on this machine
+  double nanoseconds_per_update = 1;    ///< of a parameter
   double speed_spread = 0;              ///< σ of the logarithm of the ranks' speeds
   double slow_share = 0, slow_factor = 1;
   StepTimes step_times = StepTimes::constant;

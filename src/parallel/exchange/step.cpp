@@ -103,6 +103,7 @@ void SingleReplica::evaluate(data::EvaluationSource& source, models::ModelState 
 void update_parameters(StepTerms& run, double learning_rate) {
   const Phase phase(run, run.seconds.optimizer);
   run.optimizer->step(run.state.parameters, run.gradient, learning_rate);
+  run.runtime.pass_update(std::ssize(run.state.parameters));
 }
 
 namespace {

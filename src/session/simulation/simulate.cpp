@@ -138,9 +138,10 @@ RunResult simulate(Job& job, const settings::Config& config, const RunOptions& o
   const StepCosts costs(config.simulation, static_cast<std::uint64_t>(config.seed));
   const Stopwatch watch;
   RunResult result;
-  VirtualRuntime runtime(threads, [&costs](int rank, std::int64_t examples, std::uint64_t number) {
-    return costs.seconds(rank, examples, number);
-  });
+  VirtualRuntime runtime(
+      threads,
+      [&costs](int rank, std::int64_t examples, std::uint64_t number) { return costs.seconds(rank, examples, number); },
+      1e-9 * config.simulation.nanoseconds_per_update);
   comm::run_simulated(runtime, ranks, network_of(config.simulation), [&](comm::Communicator& group) {
     Log silent(group.rank(), /*terminal=*/false);
     Job part(job, group, group.is_root() ? job.log() : silent, &runtime);

@@ -19,12 +19,12 @@ Server::Server(Wire& wire, const Roles& roles, int number, ServerShard& shard, S
       code_(std::move(code)),
       peers_(static_cast<std::size_t>(roles.workers())),
       awaited_(wire.awaited()) {
-  for (Peer& peer : peers_) peer.since_pull = Stopwatch(wire.clock());
+  for (Peer& peer : peers_) peer.since_pull = Stopwatch(wire.runtime());
   counters_ = ServerCounters::of_workers(roles.workers());
 }
 
 void Server::serve(const Segment& segment, EventOrder& order) {
-  const Stopwatch watch(wire_.clock());
+  const Stopwatch watch(wire_.runtime());
   segment_ = segment;
   order_ = &order;
   to_grant_ = segment.steps * segment.active;
@@ -51,7 +51,7 @@ void Server::send(int worker, Channel channel, std::span<const std::byte> bytes,
 
 void Server::finish_some() {
   const auto due = [this] {
-    const ScopedTimer timer(counters_.idle_seconds, wire_.clock());
+    const ScopedTimer timer(counters_.idle_seconds, wire_.runtime());
     return awaited_.finish_some();
   }();
   for (const std::function<void()>& then : due) then();
@@ -173,6 +173,7 @@ void Server::apply(int worker) {
   const Push push = push_of(peer(worker));
   counters_.staleness[counters_.place_of(worker)].add(push.staleness);
   shard_.apply(push);
+  wire_.runtime().pass_update(std::ssize(push.values));
   acknowledge(worker);
 }
 
@@ -180,6 +181,7 @@ void Server::apply_together() {
   std::vector<Push> pushes;
   for (int worker = 0; worker < segment_.active; ++worker) pushes.push_back(push_of(peer(worker)));
   shard_.apply_together(pushes);
+  for (const Push& push : pushes) wire_.runtime().pass_update(std::ssize(push.values));
   std::erase_if(waiting_, [](const Turn& turn) { return turn.ask == Ask::push; });
   for (int worker = 0; worker < segment_.active; ++worker) {
     order_->record_or_follow({worker, true});
@@ -297,7 +299,9 @@ void describe_server(const ServedShard& shard, CounterVisitor& visitor) {
 
 }  // namespace
 
-double ServedShard::busy_share() const { return 1 - counters.idle_seconds / std::max(counters.seconds, 1e-9); }
+double ServedShard::busy_share() const {
+  return std::max(0.0, 1 - counters.idle_seconds / std::max(counters.seconds, 1e-9));
+}
 
 void ServingCounters::describe(CounterVisitor& visitor) {
   if (shards.empty()) return;

@@ -85,12 +85,12 @@ enum class Channel { question, rows, values, statistics, push_answer, pull_answe
 /// Point-to-point messages between workers and servers, wherever they run. Thread-safe.
 class Wire {
  public:
-  /// \param communicator used by nothing else \param clock measures waiting for messages
-  Wire(comm::Communicator& communicator, const Roles& roles, const Clock& clock = steady_clock())
+  /// \param communicator used by nothing else \param runtime measures waiting for messages
+  Wire(comm::Communicator& communicator, const Roles& roles, const Runtime& runtime = machine_runtime())
       : communicator_(communicator),
         roles_(roles),
         most_servers_(roles.most_servers_of_a_rank()),
-        clock_(clock),
+        runtime_(runtime),
         fate_(communicator) {}
 
   comm::RequestPtr send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes);
@@ -104,7 +104,7 @@ class Wire {
   void give_up(std::exception_ptr cause) { fate_.give_up(std::move(cause)); }
   void rethrow_cause() { fate_.rethrow_cause(); }
 
-  const Clock& clock() const { return clock_; }
+  const Runtime& runtime() const { return runtime_; }
   bool is_between_ranks(int worker, int server) const {
     return roles_.rank_of_worker(worker) != roles_.rank_of_server(server);
   }
@@ -115,7 +115,7 @@ class Wire {
   comm::Communicator& communicator_;
   const Roles& roles_;
   int most_servers_;  ///< on one rank
-  const Clock& clock_;
+  const Runtime& runtime_;
   parallel::CommonFate fate_;
 };
 

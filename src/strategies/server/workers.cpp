@@ -370,7 +370,7 @@ Client::Client(Wire& wire, int worker, int servers, Index statistics)
     : wire_(wire), worker_(worker), has_statistics_(statistics > 0), servers_(static_cast<std::size_t>(servers)) {}
 
 void Client::start_pull(std::int64_t clock, std::int64_t steps, std::vector<ShardPart> parts, MutableView statistics) {
-  const ScopedTimer timer(message_seconds_, wire_.clock());
+  const ScopedTimer timer(message_seconds_, wire_.runtime());
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     Server& server = servers_[i];
     const int number = static_cast<int>(i);
@@ -392,7 +392,7 @@ void Client::start_pull(std::int64_t clock, std::int64_t steps, std::vector<Shar
 }
 
 Pulled Client::finish_pull() {
-  const Stopwatch watch(wire_.clock());
+  const Stopwatch watch(wire_.runtime());
   double held = 0;
   Pulled pulled{.granted = 0, .complete = std::numeric_limits<std::int64_t>::max()};
   for (Server& server : servers_) {
@@ -417,7 +417,7 @@ void Client::start_push(const Question& terms, const std::vector<ShardPart>& par
 void Client::start_push(const Question& terms, const std::vector<std::span<const std::byte>>& messages,
                         View statistics) {
   finish_push();
-  const ScopedTimer timer(message_seconds_, wire_.clock());
+  const ScopedTimer timer(message_seconds_, wire_.runtime());
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     Server& server = servers_[i];
     const int number = static_cast<int>(i);
@@ -436,7 +436,7 @@ void Client::start_push(const Question& terms, const std::vector<std::span<const
 }
 
 void Client::finish_push() {
-  const ScopedTimer timer(message_seconds_, wire_.clock());
+  const ScopedTimer timer(message_seconds_, wire_.runtime());
   for (Server& server : servers_) wait(server.pushing);
 }
 
