@@ -35,17 +35,15 @@ void describe_speeds(SimulationSettings& own, ConfigVisitor& visitor) {
                 own.slow_factor);
   visitor.require("slow_share", (own.slow_share > 0) == (own.slow_factor > 1),
                   "slow_share and slow_factor work together: set both, or none");
-  visitor.choice({.name = "step_times", .meaning = "how a rank's steps vary"}, own.step_times, kStepTimes);
-  if (own.step_times == StepTimes::constant) {
-    visitor.refuse("step_spread", "means nothing with step_times = \"constant\": remove it, or set step_times");
-    return;
-  }
-  visitor.field({.name = "step_spread",
-                 .meaning = "lognormal: the standard deviation of the factors' logarithm; pareto: 1 / shape, below 1",
-                 .range = above(0).at_most(3)},
+  const auto spread = [&own](ConfigVisitor& inner) {
+    const bool pareto = own.step_times == StepTimes::pareto;
+    inner.field({.name = "step_spread",
+                 .meaning = pareto ? "1 / shape of the distribution" : "standard deviation of the factors' logarithm",
+                 .range = above(0).at_most(pareto ? 0.99 : 3)},
                 own.step_spread);
-  visitor.require("step_spread", own.step_times != StepTimes::pareto || own.step_spread < 1,
-                  "with step_times = \"pareto\", step_spread must be below 1: from there on the mean is infinite");
+  };
+  visitor.variant({.name = "step_times", .meaning = "how a rank's steps vary"}, own.step_times, kStepTimes,
+                  {{StepTimes::lognormal, spread}, {StepTimes::pareto, spread}});
 }
 
 void describe_network(SimulationSettings& own, ConfigVisitor& visitor) {
@@ -66,7 +64,6 @@ void SimulationSettings::describe(ConfigVisitor& visitor) {
                  .meaning = "number of simulated ranks; 0: nothing is simulated",
                  .range = at_least(0).at_most(1 << 17)},
                 ranks);
-  if (!is_on()) return;
   visitor.field({.name = "ranks_per_host",
                  .meaning = "how many of them share a host, its memory and its link",
                  .range = at_least(1).at_most(1 << 17)},

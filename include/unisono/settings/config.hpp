@@ -122,6 +122,8 @@ struct CheckpointSettings {
   std::int64_t keep = 2;
   bool keep_best = true;
   std::string local = {};
+  /// Whether threads write checkpoints while training goes on. Simulated time does not pass while they do. No key.
+  bool in_background = true;
   BestSettings best = {};
   void describe(ConfigVisitor& visitor);
 };

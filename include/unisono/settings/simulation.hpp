@@ -18,7 +18,7 @@ struct SimulationSettings {
   double speed_spread = 0;              ///< σ of the logarithm of the ranks' speeds
   double slow_share = 0, slow_factor = 1;
   StepTimes step_times = StepTimes::constant;
-  double step_spread = 0;  ///< lognormal: σ of the logarithm; pareto: 1/shape
+  double step_spread = 0.2;  ///< lognormal: σ of the logarithm; pareto: 1/shape
   double link_mbit = 1000, link_microseconds = 50;
   double in_host_mbit = 80000, in_host_microseconds = 1;
 

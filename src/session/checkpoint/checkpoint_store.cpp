@@ -67,7 +67,8 @@ void CheckpointStore::write(const CheckpointHeader& header, const StoredVectors&
 CheckpointTarget CheckpointStore::shared_target() const {
   return {.path = folder_.of_step(step_),
           .publish = [this, step = step_, best = best_](const auto& aside) { folder_.publish(aside, step, best); },
-          .messages = messages_.get()};
+          .messages = messages_.get(),
+          .in_background = settings_.in_background};
 }
 
 CheckpointTarget CheckpointStore::local_target() {

@@ -314,6 +314,7 @@ void CheckpointWriting::start(Stage stage, const std::function<void()>& work) {
   const auto task = std::make_shared<std::packaged_task<std::string()>>([work] { return error_of(work); });
   work_ = task->get_future();
   thread_.join();
+  if (!target_.in_background) return (*task)();
   thread_.start([task] { (*task)(); });
 }
 

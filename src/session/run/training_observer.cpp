@@ -385,6 +385,7 @@ void TrainingObserver::write_checkpoint() {
   header_.strategy = context_.parts.strategy->scalars();
   pace_.note(context_.training.seconds.checkpoint);
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
+  if (!context_.plan.config.checkpoint.in_background) context_.kept.finish();
   newly_best_ = false;
   written_step_ = header_.step;
   written_threshold_ = header_.threshold;

@@ -105,6 +105,7 @@ settings::Config settle_simulation(Job& job, settings::Config config) {
   require_simulated(config);
   config.train.threads = 1;
   config.data.holds_all_parts = true;
+  config.checkpoint.in_background = false;
   if (config.simulation.microseconds_per_example > 0) return config;
   constexpr std::int64_t kFirstSteps = 20;
   constexpr double kSeconds = 1;
