@@ -17,8 +17,8 @@ constexpr std::uint64_t kExact = std::uint64_t{1} << kExactBits, kShared = std::
 std::size_t count_for(std::uint64_t value) {
   if (value < kExact) return value;
   const int doubling = std::bit_width(value) - 1 - kExactBits;
-  return kExact + kShared * static_cast<std::size_t>(doubling) +
-         (value >> (doubling + kExactBits - kSharedBits)) - kShared;
+  return kExact + kShared * static_cast<std::size_t>(doubling) + (value >> (doubling + kExactBits - kSharedBits)) -
+         kShared;
 }
 
 }  // namespace
@@ -46,7 +46,8 @@ std::int64_t Histogram::total() const { return std::accumulate(counts.begin(), c
 
 double Histogram::mean() const {
   double sum = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) sum += static_cast<double>(value_of(i)) * static_cast<double>(counts[i]);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    sum += static_cast<double>(value_of(i)) * static_cast<double>(counts[i]);
   return sum / static_cast<double>(std::max<std::int64_t>(1, total()));
 }
 

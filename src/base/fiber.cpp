@@ -47,9 +47,9 @@ std::byte* StackPool::take() {
   void* const memory = mmap(nullptr, kStackBytes + guard, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED || mprotect(memory, guard, PROT_NONE) != 0) {
-    throw DeviceError("the system gives no stack to one more simulated worker: " +
-                      std::generic_category().message(errno) +
-                      "; simulate fewer workers, or raise the limit vm.max_map_count");
+    throw DeviceError(
+        "the system gives no stack to one more simulated worker: " + std::generic_category().message(errno) +
+        "; simulate fewer workers, or raise the limit vm.max_map_count");
   }
   all_.push_back(static_cast<std::byte*>(memory) + guard);
   return all_.back();

@@ -170,7 +170,9 @@ class VirtualRuntime::Scheduler {
       for (std::size_t worker = 0; worker < workers_.size(); ++worker) look(static_cast<int>(worker));
     }
   }
-  void at(double seconds, std::function<void()> act) { push({std::max(seconds, now()), next_++, nullptr, std::move(act)}); }
+  void at(double seconds, std::function<void()> act) {
+    push({std::max(seconds, now()), next_++, nullptr, std::move(act)});
+  }
 
   Work& running() {
     if (running_ == nullptr) throw std::logic_error("simulation: only simulated workers may wait");
@@ -184,8 +186,8 @@ class VirtualRuntime::Scheduler {
   struct Event {
     double seconds;
     std::uint64_t number;
-    Work* work;                 ///< that goes on; null: `act` happens
-    std::function<void()> act;  ///< may be empty where `work` is not null
+    Work* work;                                 ///< that goes on; null: `act` happens
+    std::function<void()> act;                  ///< may be empty where `work` is not null
     bool operator<(const Event& other) const {  // of a heap: the last one is first
       return seconds != other.seconds ? seconds > other.seconds : number > other.number;
     }

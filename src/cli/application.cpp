@@ -143,9 +143,9 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
                   "unisono", version_text(), prefix_text);
   Chosen chosen{.models = models, .program = program};
   for (const auto add :
-       {add_train,  add_search,   add_cross_validate, add_study,    add_find_rate, add_report,    add_watch,
-        add_replay, add_evaluate, add_predict,        add_generate, add_export,    add_neighbors, add_compare,
-        add_runs,   add_info,     add_bench,          add_plan, add_simulate,     add_data,      add_config,    add_manual}) {
+       {add_train,    add_search,  add_cross_validate, add_study,  add_find_rate, add_report,  add_watch, add_replay,
+        add_evaluate, add_predict, add_generate,       add_export, add_neighbors, add_compare, add_runs,  add_info,
+        add_bench,    add_plan,    add_simulate,       add_data,   add_config,    add_manual}) {
     add(program.commands(), chosen);
   }
   if (const std::string problem = unknown_command(program.names(), argc, argv); !problem.empty())

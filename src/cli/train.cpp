@@ -174,7 +174,8 @@ void add_simulate(Command app, Chosen& chosen) {
   command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder");
   command
-      .add_option("--threads", arguments->threads, "threads of this machine that compute gradients (default: its cores)")
+      .add_option("--threads", arguments->threads,
+                  "threads of this machine that compute gradients (default: its cores)")
       .between(1, 1 << 16);
   command
       .add_option("--progress", arguments->progress,

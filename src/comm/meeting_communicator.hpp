@@ -214,17 +214,18 @@ RequestPtr MeetingCommunicator<Group>::start_tree_sum(std::span<const std::span<
 
 template <typename Group>
 RequestPtr MeetingCommunicator<Group>::start_reduce_scatter_sum(std::span<float> values) {
-  return start({"reduce_scatter_sum", Pattern::half_of_sum, values.size_bytes()}, values, [](const std::vector<void*>& parts) {
-    const auto spans = parts_as<std::span<float>>(parts);
-    check_equal_sizes(spans);
-    for (std::size_t r = 0; r < spans.size(); ++r) {
-      const Slice slice = line_slice_of(std::ssize(*spans[r]), static_cast<int>(r), static_cast<int>(spans.size()));
-      std::vector<const float*> inputs;
-      for (const auto* span : spans) inputs.push_back(span->data() + slice.first);
-      float* const target = spans[r]->data() + slice.first;
-      combine_in_order<float>(inputs, std::span(&target, 1), slice.last - slice.first, Sum{});
-    }
-  });
+  return start(
+      {"reduce_scatter_sum", Pattern::half_of_sum, values.size_bytes()}, values, [](const std::vector<void*>& parts) {
+        const auto spans = parts_as<std::span<float>>(parts);
+        check_equal_sizes(spans);
+        for (std::size_t r = 0; r < spans.size(); ++r) {
+          const Slice slice = line_slice_of(std::ssize(*spans[r]), static_cast<int>(r), static_cast<int>(spans.size()));
+          std::vector<const float*> inputs;
+          for (const auto* span : spans) inputs.push_back(span->data() + slice.first);
+          float* const target = spans[r]->data() + slice.first;
+          combine_in_order<float>(inputs, std::span(&target, 1), slice.last - slice.first, Sum{});
+        }
+      });
 }
 
 template <typename Group>
@@ -287,11 +288,12 @@ std::unique_ptr<Communicator> MeetingCommunicator<Group>::split(int color, int k
 template <typename Group>
 std::shared_ptr<std::byte> MeetingCommunicator<Group>::allocate_on_node(std::size_t bytes) {
   std::shared_ptr<std::byte> memory;
-  meet(group_->node_of(rank_), node_rank(), {"allocate_on_node", Pattern::node_barrier}, memory, [bytes](const std::vector<void*>& parts) {
-    const std::shared_ptr<std::byte> one(static_cast<std::byte*>(plain_allocator().allocate(bytes)),
-                                         [](std::byte* pointer) { plain_allocator().deallocate(pointer); });
-    for (auto* part : parts_as<std::shared_ptr<std::byte>>(parts)) *part = one;
-  });
+  meet(group_->node_of(rank_), node_rank(), {"allocate_on_node", Pattern::node_barrier}, memory,
+       [bytes](const std::vector<void*>& parts) {
+         const std::shared_ptr<std::byte> one(static_cast<std::byte*>(plain_allocator().allocate(bytes)),
+                                              [](std::byte* pointer) { plain_allocator().deallocate(pointer); });
+         for (auto* part : parts_as<std::shared_ptr<std::byte>>(parts)) *part = one;
+       });
   return memory;
 }
 

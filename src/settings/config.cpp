@@ -170,8 +170,9 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "metrics", .meaning = "files that losses, metrics and times are written to"}, metrics);
   visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
   visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
-  visitor.section({.name = "simulation", .meaning = "the workers, computers and network that `unisono simulate` simulates"},
-                  simulation);
+  visitor.section(
+      {.name = "simulation", .meaning = "the workers, computers and network that `unisono simulate` simulates"},
+      simulation);
 
   const strategies::StrategyKind& kind = kind_of(strategy);
   require_method(visitor, *this);

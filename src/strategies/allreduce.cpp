@@ -102,7 +102,8 @@ std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings) {
 std::unique_ptr<parallel::GradientExchange> make_sum(TrainContext& run,
                                                      const parallel::CompressionSettings& compression) {
   if (compression.is_on()) return parallel::make_compressed_sum(run, compression);
-  if (run.leaves == 0) return parallel::make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.runtime);
+  if (run.leaves == 0)
+    return parallel::make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.runtime);
   return parallel::make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes,
                                          run.runtime);
 }
@@ -203,7 +204,11 @@ StrategyKind allreduce_strategy() {
           .describe = describe_allreduce,
           .check = check_allreduce,
           .make = make_allreduce,
-          .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .trains_replicas = true, .simulated = true},
+          .traits = {.steps_together = true,
+                     .needs_gradient = true,
+                     .has_one_model = true,
+                     .trains_replicas = true,
+                     .simulated = true},
           .relief = relief_of_allreduce,
           .proposals = {{"allreduce", {}, "the serial run's steps"},
                         {"allreduce, bf16", {"compression.kind=\"bf16\""}, kSentLater, true},

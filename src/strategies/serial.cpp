@@ -44,7 +44,11 @@ StrategyKind serial_strategy() {
   return {.name = "serial",
           .meaning = "one rank, one step after the other; the reference for the other strategies",
           .make = construct<Serial>,
-          .traits = {.steps_together = true, .has_one_model = true, .trains_replicas = true, .on_one_rank = true, .simulated = true},
+          .traits = {.steps_together = true,
+                     .has_one_model = true,
+                     .trains_replicas = true,
+                     .on_one_rank = true,
+                     .simulated = true},
           .relief = relief_of_allreduce,
           .proposals = {{"one rank", {}, "the serial run"}}};
 }

@@ -19,7 +19,9 @@ void never_stuck() { FAIL("everybody waits"); }
 TEST_CASE("simulated sleeps end in the order of their times, at once", "[virtual]") {
   VirtualRuntime runtime(1, cost);
   std::vector<std::string> said;
-  const auto say = [&](int worker) { said.push_back(std::to_string(worker) + "@" + std::to_string(static_cast<int>(runtime.seconds()))); };
+  const auto say = [&](int worker) {
+    said.push_back(std::to_string(worker) + "@" + std::to_string(static_cast<int>(runtime.seconds())));
+  };
   const Stopwatch watch;
   runtime.run(
       3,

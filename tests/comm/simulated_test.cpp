@@ -23,7 +23,8 @@ SimulatedNetwork network(int ranks_per_host = 1) {
 
 double no_cost(int, std::int64_t, std::uint64_t) { return 0; }
 
-void simulate(int ranks, const SimulatedNetwork& network, const std::function<void(VirtualRuntime&, Communicator&)>& body) {
+void simulate(int ranks, const SimulatedNetwork& network,
+              const std::function<void(VirtualRuntime&, Communicator&)>& body) {
   VirtualRuntime runtime(1, no_cost);
   run_simulated(runtime, ranks, network, [&](Communicator& world) { body(runtime, world); });
 }
@@ -32,7 +33,8 @@ void simulate(int ranks, const SimulatedNetwork& network, const std::function<vo
 using Arrivals = std::map<int, double>;
 
 /// All senders send at second 0, in the order of their ranks.
-Arrivals arrivals(int ranks, const SimulatedNetwork& network, const std::vector<int>& senders, int to, std::size_t bytes) {
+Arrivals arrivals(int ranks, const SimulatedNetwork& network, const std::vector<int>& senders, int to,
+                  std::size_t bytes) {
   Arrivals arrivals;
   simulate(ranks, network, [&](VirtualRuntime& runtime, Communicator& world) {
     std::vector<std::byte> sent(bytes);

@@ -41,12 +41,12 @@ const Overrides kThree = {"simulation.ranks=3", "simulation.microseconds_per_exa
 TEST_CASE("simulated ranks that train in step end with the bits of real ones", "[simulate]") {
   const ScratchFolder folder;
   const std::string points = testing::make_points(folder);
-  for (const Overrides& strategy : std::vector<Overrides>{
-           {"strategy.kind=\"allreduce\""},
-           {"strategy.kind=\"averaging\"", "strategy.period=2"},
-           {"strategy.kind=\"gossip\""},
-           {"strategy.kind=\"gradient_sharing\"", "strategy.staleness_bound=0"},
-           {"strategy.kind=\"parameter_server\"", "strategy.consistency=\"synchronous\""}}) {
+  for (const Overrides& strategy :
+       std::vector<Overrides>{{"strategy.kind=\"allreduce\""},
+                              {"strategy.kind=\"averaging\"", "strategy.period=2"},
+                              {"strategy.kind=\"gossip\""},
+                              {"strategy.kind=\"gradient_sharing\"", "strategy.staleness_bound=0"},
+                              {"strategy.kind=\"parameter_server\"", "strategy.consistency=\"synchronous\""}}) {
     INFO(strategy.front());
     Parameters real, imitated;
     comm::run_as_threads(3, [&](comm::Communicator& world) {
@@ -71,10 +71,10 @@ TEST_CASE("a simulation gives the same run again, on any number of threads", "[s
            {"strategy.kind=\"gossip_async\""},
            {"strategy.kind=\"gradient_sharing\""}}) {
     INFO(strategy.front());
-    const settings::Config config = perceptron(
-        points, with(strategy, {"simulation.ranks=6", "simulation.microseconds_per_example=100",
-                                "simulation.speed_spread=0.5", "simulation.step_times=\"lognormal\"",
-                                "simulation.step_spread=0.3", "simulation.ranks_per_host=2"}));
+    const settings::Config config =
+        perceptron(points, with(strategy, {"simulation.ranks=6", "simulation.microseconds_per_example=100",
+                                           "simulation.speed_spread=0.5", "simulation.step_times=\"lognormal\"",
+                                           "simulation.step_spread=0.3", "simulation.ranks_per_host=2"}));
     Parameters first, again, on_three, other;
     SimulationCost cost, other_cost;
     simulated(config, &first, 1, &cost);
@@ -127,7 +127,8 @@ TEST_CASE("what cannot be simulated is refused", "[simulate]") {
   refused_simulation(config({"replica.stages=3"}), "simulated ranks hold whole models");
   refused_simulation(config({"fault.emulated_seconds=0.1"}), "remove [fault]");
   refused_simulation(config({"device=\"auto\""}), "simulated ranks compute on CPUs");
-  refused_simulation(config({"simulation.ranks=100", "strategy.kind=\"averaging\"", "data.partition=\"fixed\""}), "train.batch_size");
+  refused_simulation(config({"simulation.ranks=100", "strategy.kind=\"averaging\"", "data.partition=\"fixed\""}),
+                     "train.batch_size");
 }
 
 TEST_CASE("settings of a simulation that contradict each other are refused", "[simulate]") {

@@ -13,8 +13,8 @@
 // TensorBoard follow from that.
 namespace unisono {
 
-/// How often values ≥ 0 occurred. Those up to 1023 are counted one by one; from there on 32 counts share a doubling, so that
-/// mean and largest value are right within 2 %.
+/// How often values ≥ 0 occurred. Those up to 1023 are counted one by one; from there on 32 counts share a doubling, so
+/// that mean and largest value are right within 2 %.
 struct Histogram {
   std::vector<std::int64_t> counts;
 

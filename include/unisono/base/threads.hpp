@@ -44,8 +44,7 @@ class ThreadTeam {
   /// \param purpose what the threads are for; part of the error message
   /// \throws DeviceError where the threads cannot be started
   /// \param runtime starts them; must outlive this object
-  explicit ThreadTeam(int size, std::string purpose = "work in parallel",
-                      const Runtime& runtime = machine_runtime());
+  explicit ThreadTeam(int size, std::string purpose = "work in parallel", const Runtime& runtime = machine_runtime());
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "unisono/base/runtime.hpp"
 #include "unisono/base/counters.hpp"
+#include "unisono/base/runtime.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/tensor_group.hpp"
 #include "unisono/data/batch.hpp"

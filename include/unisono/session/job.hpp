@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "unisono/base/runtime.hpp"
 #include "unisono/base/log.hpp"
+#include "unisono/base/runtime.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
 
@@ -23,7 +23,8 @@ struct JobOptions {
 };
 
 /// What a group of processes shares among the runs that it makes, one after another or in disjoint groups at the same
-/// time: the log, stop signals, the ranks' assignment to cores and GPUs, opened sets, the runtime. Each rank has one Job.
+/// time: the log, stop signals, the ranks' assignment to cores and GPUs, opened sets, the runtime. Each rank has one
+/// Job.
 class Job {
  public:
   /// Collective over `ranks`. \param ranks all ranks of the job; they and the log must outlive it

@@ -54,6 +54,9 @@ std::string note_on_cut_texts(const data::DatasetInfo& data);
 void require_defined(const settings::Config& config, data::Dataset& data, data::Split split, const std::string& metric,
                      const std::string& key);
 
+/// Checks that a config with `[simulation]` can be simulated. \throws ConfigError
+void require_simulated(const settings::Config& config);
+
 /// Requires that the rank that `[fault]` slows down exists and trains. \throws ConfigError
 void require_slow_rank(const settings::Config& config, const ModelParts& parts);
 

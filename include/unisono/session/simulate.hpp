@@ -12,9 +12,6 @@ struct SimulationCost {
   std::int64_t computations = 0, switches = 0;  ///< gradients; turns of one rank
 };
 
-/// Checks that a config with `[simulation]` can be simulated. \throws ConfigError
-void require_simulated(const settings::Config& config);
-
 /// Fills in what the config leaves to this machine: what an example takes, which is measured on its model and set.
 /// \throws ConfigError where the config cannot be simulated
 settings::Config settle_simulation(Job& job, settings::Config config);

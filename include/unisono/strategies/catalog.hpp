@@ -53,7 +53,7 @@ struct StrategyTraits {
   bool whole_batch = false;
   bool trains_replicas = false;  ///< whether a replica may consist of several ranks, the stages of a pipeline
   bool on_one_rank = false;      ///< whether one rank trains alone: the reference for the other strategies
-  bool simulated = false;  ///< whether all that sleeps, waits or starts threads asks TrainContext::runtime
+  bool simulated = false;        ///< whether all that sleeps, waits or starts threads asks TrainContext::runtime
 };
 
 /// The values from other sections of the config that a strategy's own checks need.

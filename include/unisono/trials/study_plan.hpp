@@ -19,8 +19,8 @@ struct Variant {
   std::string name;         ///< "averaging (period 16)"
   std::string folder;       ///< folder of the variant's runs: "averaging-period-16-4-ranks"
   settings::Config config;  ///< seed and output are set for each training
-  int ranks = 1;         ///< of the job
-  std::string identity;  ///< identifies all that decides the variant's results and times
+  int ranks = 1;            ///< of the job
+  std::string identity;     ///< identifies all that decides the variant's results and times
 
   int threads() const;  ///< threads of a rank
   /// Ranks that train: those of the job, or simulated ones.

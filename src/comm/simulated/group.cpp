@@ -32,8 +32,7 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> members)
   std::map<int, int> nodes;                // by host, numbered in the order of their first ranks
   std::vector<std::vector<int>> of_nodes;  // their ranks of the world
   for (const int member : members_) {
-    const auto [found, is_new] =
-        nodes.emplace(world_->network.host_of(member), static_cast<int>(of_nodes.size()));
+    const auto [found, is_new] = nodes.emplace(world_->network.host_of(member), static_cast<int>(of_nodes.size()));
     if (is_new) of_nodes.emplace_back();
     std::vector<int>& node = of_nodes[static_cast<std::size_t>(found->second)];
     places_.push_back({.node = found->second, .number = static_cast<int>(node.size())});
@@ -54,8 +53,8 @@ RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, 
   const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;
   RendezvousPtr& slot = points_[sequence];
   if (slot == nullptr) {
-    slot = std::make_shared<Rendezvous>(
-        Rendezvous{.name = collective.name, .parts = std::vector<void*>(members_.size())});
+    slot =
+        std::make_shared<Rendezvous>(Rendezvous{.name = collective.name, .parts = std::vector<void*>(members_.size())});
   }
   RendezvousPtr point = slot;
   if (std::strcmp(point->name, collective.name) != 0) {
@@ -173,9 +172,8 @@ bool Group::wait_unless(const Rendezvous& rendezvous, const std::function<bool()
 
 std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> points,
                                          const std::function<bool()>& enough) {
-  world_->runtime.block_until([&] {
-    return std::ranges::any_of(points, &Rendezvous::done) || !world_->failure.empty() || enough();
-  });
+  world_->runtime.block_until(
+      [&] { return std::ranges::any_of(points, &Rendezvous::done) || !world_->failure.empty() || enough(); });
   std::vector<std::size_t> over;
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (is_over(*points[i])) over.push_back(i);

@@ -158,8 +158,8 @@ void gather_with_partners(const MicroBatch& batch, const Partner& partner, const
   }
 }
 
-/// A rank's training batches. In a prefetching thread, if there is one, the Schedule says which examples are next, the Feed fetches
-/// them, and the BatchWriter makes a batch of them.
+/// A rank's training batches. In a prefetching thread, if there is one, the Schedule says which examples are next, the
+/// Feed fetches them, and the BatchWriter makes a batch of them.
 class TrainSource final : public BatchSource {
  public:
   /// \param options only `lane` and `lanes` (which steps this source yields) and the memory of batches are used

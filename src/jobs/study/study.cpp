@@ -462,8 +462,7 @@ records::TrialResult Study::make(comm::Communicator& group, const records::Trial
   settings::Config config = training.variant->config;
   config.seed = training.seed;
   config.output = task.folder;
-  const session::RunOptions options{.existing =
-                                        task.goes_on ? records::Existing::resume : records::Existing::overwrite,
+  const session::RunOptions options{.existing = task.goes_on ? records::Existing::resume : records::Existing::overwrite,
                                     .watching = session::Watching::none,
                                     .in_older_job = existing_ == records::Existing::resume};
   const session::RunResult run =

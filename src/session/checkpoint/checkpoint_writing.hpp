@@ -30,8 +30,8 @@ struct CheckpointTarget {
   /// By which ranks that do not see the file send their rows to rank 0, which writes them. Null: all ranks must see the
   /// file or, where each holds all, rank 0 writes alone.
   comm::Communicator* messages = nullptr;
-  bool local = false;          ///< whether only ranks of rank 0's node may see it
-  bool in_background = true;   ///< false: each stage is done when it begins, without a thread
+  bool local = false;         ///< whether only ranks of rank 0's node may see it
+  bool in_background = true;  ///< false: each stage is done when it begins, without a thread
 };
 
 /// One checkpoint while it is written:

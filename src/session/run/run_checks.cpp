@@ -273,6 +273,29 @@ void require_defined(const settings::Config& given, data::Dataset& data, data::S
   throw ConfigError(undefined_text(deciding, what_all_have(given, data.info(), split, *common), split));
 }
 
+void require_simulated(const settings::Config& config) {
+  const auto refuse = [](bool wrong, const std::string& message) {
+    if (wrong) throw ConfigError(message);
+  };
+  refuse(!config.simulation.is_on(), "simulation.ranks: how many ranks are simulated? Set it, e.g. to 64");
+  const strategies::StrategyTraits traits = traits_of(config.strategy);
+  refuse(!traits.simulated,
+         fmt::format("strategy.kind = \"{}\" cannot be simulated, because its threads share memory; these can be: {}",
+                     config.strategy.kind, strategies::names_of_kinds([](const strategies::StrategyTraits& kind) {
+                       return kind.simulated;
+                     })));
+  refuse(config.device != settings::DeviceChoice::cpu, "device: simulated ranks compute on CPUs; set device = \"cpu\"");
+  refuse(config.replica.stages != 1 || config.replica.tensor != 1,
+         "replica: simulated ranks hold whole models; set replica.stages and replica.tensor to 1");
+  refuse(config.fault.is_on(),
+         "fault: simulated ranks are slowed down by simulation.slow_share and step_times; "
+         "remove [fault]");
+  refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
+  refuse(config.checkpoint.hours_between_failures > 0,
+         "checkpoint.hours_between_failures: simulated ranks do not fail; remove it");
+  refuse(!config.checkpoint.local.empty(), "checkpoint.local: simulated hosts have no disks; remove it");
+}
+
 void require_slow_rank(const settings::Config& config, const ModelParts& parts) {
   const auto rank = static_cast<int>(config.fault.slow_rank);
   const int ranks = parts.grid.all().size();

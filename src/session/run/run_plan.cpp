@@ -17,7 +17,6 @@
 #include "unisono/session/initial_weights.hpp"
 #include "unisono/session/method.hpp"
 #include "unisono/session/run_checks.hpp"
-#include "unisono/session/simulate.hpp"
 #include "unisono/session/stored_checkpoint.hpp"
 #include "weights/tensor_fit.hpp"
 

@@ -13,6 +13,7 @@
 #include "unisono/base/random.hpp"
 #include "unisono/base/virtual_runtime.hpp"
 #include "unisono/comm/simulated.hpp"
+#include "unisono/session/run_checks.hpp"
 
 namespace unisono::session {
 namespace {
@@ -80,27 +81,6 @@ settings::Config trial_config(const settings::Config& config, std::int64_t steps
 
 }  // namespace
 
-void require_simulated(const settings::Config& config) {
-  const auto refuse = [](bool wrong, const std::string& message) {
-    if (wrong) throw ConfigError(message);
-  };
-  refuse(!config.simulation.is_on(), "simulation.ranks: how many ranks are simulated? Set it, e.g. to 64");
-  const strategies::StrategyTraits traits = traits_of(config.strategy);
-  refuse(!traits.simulated,
-         fmt::format("strategy.kind = \"{}\" cannot be simulated, because its threads share memory; these can be: {}",
-                     config.strategy.kind,
-                     strategies::names_of_kinds([](const strategies::StrategyTraits& kind) { return kind.simulated; })));
-  refuse(config.device != settings::DeviceChoice::cpu, "device: simulated ranks compute on CPUs; set device = \"cpu\"");
-  refuse(config.replica.stages != 1 || config.replica.tensor != 1,
-         "replica: simulated ranks hold whole models; set replica.stages and replica.tensor to 1");
-  refuse(config.fault.is_on(), "fault: simulated ranks are slowed down by simulation.slow_share and step_times; "
-                               "remove [fault]");
-  refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
-  refuse(config.checkpoint.hours_between_failures > 0,
-         "checkpoint.hours_between_failures: simulated ranks do not fail; remove it");
-  refuse(!config.checkpoint.local.empty(), "checkpoint.local: simulated hosts have no disks; remove it");
-}
-
 settings::Config settle_simulation(Job& job, settings::Config config) {
   require_simulated(config);
   config.train.threads = 1;
@@ -112,14 +92,14 @@ settings::Config settle_simulation(Job& job, settings::Config config) {
   Log silent(0, /*terminal=*/false);
   Job part(job, job.ranks(), silent);
   const auto microseconds = [&](std::int64_t steps) {
-    const RunResult result = run(part, job.ranks(), trial_config(config, steps),
-                                 {.watching = Watching::none, .results = Results::nowhere});
+    const RunResult result =
+        run(part, job.ranks(), trial_config(config, steps), {.watching = Watching::none, .results = Results::nowhere});
     const double seconds = result.seconds.compute + result.seconds.optimizer;
     return 1e6 * seconds / static_cast<double>(std::max<std::int64_t>(result.examples, 1));
   };
   const double first = microseconds(kFirstSteps);
-  const double step = first * 1e-6 * static_cast<double>(std::max<std::int64_t>(
-                                         1, config.train.batch_size / config.simulation.ranks));
+  const double step =
+      first * 1e-6 * static_cast<double>(std::max<std::int64_t>(1, config.train.batch_size / config.simulation.ranks));
   const auto steps = static_cast<std::int64_t>(std::clamp(kSeconds / std::max(step, 1e-7), 20.0, 2000.0));
   const double measured = microseconds(steps);
   // Two digits: it is not more exact, and the config is read more easily.

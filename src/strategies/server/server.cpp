@@ -59,7 +59,7 @@ void Server::finish_some() {
 
 void Server::listen(int worker) {
   awaited_.when(wire_.receive_from_worker(worker, number_, Channel::question, comm::bytes_of(peer(worker).heard)),
-       [this, worker] { hear(worker); });
+                [this, worker] { hear(worker); });
 }
 
 void Server::hear(int worker) {
@@ -79,7 +79,7 @@ void Server::hear_pull(int worker) {
   from.pulled_rows.resize(static_cast<std::size_t>(from.pull.rows));
   if (from.pulled_rows.empty()) return has_come(worker, Ask::pull);
   awaited_.when(wire_.receive_from_worker(worker, number_, Channel::rows, comm::bytes_of(from.pulled_rows)),
-       [this, worker] { has_come(worker, Ask::pull); });
+                [this, worker] { has_come(worker, Ask::pull); });
 }
 
 void Server::hear_push(int worker) {
@@ -90,14 +90,16 @@ void Server::hear_push(int worker) {
   if (from.values.size() < floats) from.values = Buffer(floats);
   from.statistics.resize(shard_.statistics().size());
   from.message.resize(code_ ? static_cast<std::size_t>(from.push.bytes) : 0);
-  awaited_.when(wire_.receive_from_worker(worker, number_, Channel::values,
-                                 code_ ? comm::bytes_of(from.message) : std::as_writable_bytes(values_of(from))),
-       [this, worker] {
-         if (code_) code_->decode(peer(worker).message, values_of(peer(worker)));
-         if (peer(worker).statistics.empty()) return has_come(worker, Ask::push);
-         awaited_.when(wire_.receive_from_worker(worker, number_, Channel::statistics, comm::bytes_of(peer(worker).statistics)),
-              [this, worker] { has_come(worker, Ask::push); });
-       });
+  awaited_.when(
+      wire_.receive_from_worker(worker, number_, Channel::values,
+                                code_ ? comm::bytes_of(from.message) : std::as_writable_bytes(values_of(from))),
+      [this, worker] {
+        if (code_) code_->decode(peer(worker).message, values_of(peer(worker)));
+        if (peer(worker).statistics.empty()) return has_come(worker, Ask::push);
+        awaited_.when(
+            wire_.receive_from_worker(worker, number_, Channel::statistics, comm::bytes_of(peer(worker).statistics)),
+            [this, worker] { has_come(worker, Ask::push); });
+      });
 }
 
 void Server::has_come(int worker, Ask ask) {

@@ -282,7 +282,8 @@ void require_numbers(const settings::Config& config, const std::string& path) {
 /// Measured anew for each training, it would be another one each time.
 void require_given_time(const settings::Config& config, const std::string& path) {
   if (!config.simulation.is_on() || config.simulation.microseconds_per_example > 0) return;
-  throw ConfigError(path + ": simulated trainings that are compared need the same simulation.microseconds_per_example: "
+  throw ConfigError(path +
+                    ": simulated trainings that are compared need the same simulation.microseconds_per_example: "
                     "set it, e.g. to what `unisono simulate` measures");
 }
 
