@@ -248,7 +248,7 @@ class Contents(Reports):
             lines[i] = json.dumps(line)
         path.write_text("\n".join(lines) + "\n")
         text = self.report("runs/a")
-        self.assertEqual(re.findall(r"[\",\s>-]nan", text), [])
+        self.assertEqual(re.findall(r"[\",\s>-]nan\b", text), [])
         drawn = browser.Figures(text).plots["loss"]["series"]["train"]
         self.assertEqual(len(drawn), sum(line["event"] == "train" for line in self.metrics("runs/a")) - 2)
 
