@@ -132,7 +132,7 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
 struct SimulateArguments {
   ConfigArguments config;
   std::string output;
-  bool overwrite = false;
+  bool overwrite = false, resume = false;
   std::int64_t threads = 0;  ///< 0: all cores
   std::string progress = "auto";
 };
@@ -144,20 +144,20 @@ std::string seconds_text(double seconds) {
 
 ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
                       Log& log) {
-  settings::Config config = arguments.config.read(models);
-  if (!arguments.output.empty()) config.output = arguments.output;
+  settings::Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
   const auto world = session.world(config.communication, warn_to(log));
   if (world->size() > 1) {
     throw LaunchError("unisono simulate runs in one process, however many ranks it simulates: start it without mpirun");
   }
-  const session::RunOptions options{
-      .existing = arguments.overwrite ? records::Existing::overwrite : records::Existing::refuse,
-      .watching = watching(arguments.progress)};
+  session::RunOptions options{.existing = records::Existing::refuse, .watching = watching(arguments.progress)};
+  if (arguments.resume) options.existing = records::Existing::resume;
+  if (arguments.overwrite) options.existing = records::Existing::overwrite;
   session::Job job(*world, log, {.heeds_signals = true});
-  config = session::settle_simulation(job, std::move(config));
+  const auto settled = session::settle_simulation(job, std::move(config));
+  if (!settled) return ExitCode::interrupted;
   const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : usable_cpus();
   session::SimulationCost cost;
-  const session::RunResult result = session::simulate(job, config, options, threads, &cost);
+  const session::RunResult result = session::simulate(job, *settled, options, threads, &cost);
   log.info(fmt::format("simulated {} in {}, with {} gradients ({:.3g} a second)", seconds_text(cost.simulated_seconds),
                        seconds_text(cost.seconds), cost.computations,
                        static_cast<double>(cost.computations) / std::max(cost.seconds, 1e-9)));
@@ -172,7 +172,9 @@ void add_simulate(Command app, Chosen& chosen) {
       "simulate", "train on simulated ranks: true gradients, and the time that many computers would take");
   arguments->config.add_to(command);
   command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
-  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder");
+  Option resume = command.add_flag("--resume", arguments->resume,
+                                   "continue the run in the run folder; CONFIG may then be that folder");
+  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder").excludes(resume);
   command
       .add_option("--threads", arguments->threads,
                   "threads of this machine that compute gradients (default: its cores)")

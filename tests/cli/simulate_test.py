@@ -107,6 +107,31 @@ class Simulate(BinaryTest):
         lines = [[line for line in text.splitlines() if "× 1" in line] for text in (told, again)]
         self.assertEqual(lines[0], lines[1])  # seconds, too
 
+    def test_a_recorded_simulation_is_repeated_by_real_ranks(self):
+        self.simulate("run", *settings("strategy.kind=parameter_server", "strategy.record=true"), *ranks(3))
+        self.assertIn("bit for bit", self.succeed("replay", "run", "--output", "again", ranks=2).out)
+        self.assert_same_bits("run", "again")
+
+    def test_a_study_of_real_and_simulated_seconds_is_refused(self):
+        text = (self.folder / "config.toml").read_text()
+        variant = '{ strategy = { kind = "allreduce" }, simulation = { ranks = 2, microseconds_per_example = 9 } }'
+        study = f'[study]\nmetric = "test accuracy"\nmargin = 0.1\nvariants = [{variant}]\n'
+        self.write("study.toml", text + study)
+        result = self.unisono("study", "study.toml")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("its time is simulated, but that of the serial run is not", result.err)
+        self.write("study.toml", text + "[simulation]\nranks = 1\nmicroseconds_per_example = 9\n" + study)
+        result = self.unisono("study", "study.toml", ranks=2)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("start the study without mpirun", result.err)
+
+    def test_a_simulation_goes_on_after_its_last_checkpoint(self):
+        own = settings("strategy.kind=averaging", "strategy.period=3", "simulation.step_times=lognormal")
+        self.simulate("whole", *own, *ranks(3))
+        self.simulate("parts", *own, *ranks(3), *settings("train.epochs=1"))
+        self.simulate("parts", *own, *ranks(3), "--resume")
+        self.assert_same_bits("whole", "parts")
+
     def test_what_is_no_simulation_is_refused(self):
         def refused(words, *arguments, command="simulate"):
             result = self.unisono(command, "config.toml", "--output", "none", *arguments)
@@ -117,8 +142,11 @@ class Simulate(BinaryTest):
         refused("simulation.ranks: how many ranks are simulated?")
         refused("start it by `unisono simulate`", *ranks(4), command="train")
         refused('strategy.kind = "hogwild" cannot be simulated', *settings("strategy.kind=hogwild"), *ranks(4))
+        refused("a simulated rank computes on one thread", *settings("train.threads=2"), *ranks(4))
+        refused("how many examples does a step", *settings("train.batch_size=largest"), *ranks(4))
+        refused("300 workers for 240 training examples", *settings("strategy.kind=averaging"), *ranks(300))
         refused("remove [fault]", *settings("fault.emulated_seconds=0.1"), *ranks(4))
-        refused("leaves some of the 300 ranks without", *settings("strategy.kind=gossip_async"), *ranks(300))
+        refused("leaves some of the 200 ranks without", *settings("strategy.kind=gossip_async"), *ranks(200))
         refused("slow_share and slow_factor work together", *ranks(4, "simulation.slow_factor=2"))
         refused("servers", *settings("strategy.kind=parameter_server", "strategy.servers=4"), *ranks(4))
         result = self.unisono("simulate", "config.toml", *ranks(4), ranks=2)

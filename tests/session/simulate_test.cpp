@@ -29,7 +29,7 @@ RunResult simulated(const settings::Config& config, Parameters* parameters, int 
   const auto world = comm::make_self_communicator();
   Log log(0, false);
   Job job(*world, log);
-  return simulate(job, settle_simulation(job, config), quiet(parameters), threads, cost);
+  return simulate(job, *settle_simulation(job, config), quiet(parameters), threads, cost);
 }
 
 void refused_simulation(const settings::Config& config, const std::string& message) {
@@ -107,13 +107,23 @@ TEST_CASE("simulated seconds are those of the slowest rank's computations, and o
   CHECK(cost.computations == 20);
 }
 
+TEST_CASE("ranks that are equally fast wait for messages, not for each other", "[simulate]") {
+  const ScratchFolder folder;
+  const settings::Config config = perceptron(
+      testing::make_points(folder),
+      with(kThree, {"simulation.link_mbit=1", "train.report_every_steps=1000", "simulation.nanoseconds_per_update=0"}));
+  const RunResult result = simulated(config, nullptr);
+  CHECK(result.seconds.exposed_communication > 20 * result.seconds.straggler_wait);
+  CHECK(result.seconds.exposed_communication > 0);
+}
+
 TEST_CASE("what an example takes is measured where the config leaves it open", "[simulate]") {
   const ScratchFolder folder;
   const auto world = comm::make_self_communicator();
   Log log(0, false);
   Job job(*world, log);
   const settings::Config config = perceptron(testing::make_points(folder), {"simulation.ranks=4"});
-  const settings::Config settled = settle_simulation(job, config);
+  const settings::Config settled = *settle_simulation(job, config);
   CHECK(settled.simulation.microseconds_per_example > 0);
   CHECK(settled.simulation.microseconds_per_example < 1e5);
 }
@@ -127,7 +137,8 @@ TEST_CASE("what cannot be simulated is refused", "[simulate]") {
   refused_simulation(config({"replica.stages=3"}), "simulated ranks hold whole models");
   refused_simulation(config({"fault.emulated_seconds=0.1"}), "remove [fault]");
   refused_simulation(config({"device=\"auto\""}), "simulated ranks compute on CPUs");
-  refused_simulation(config({"simulation.ranks=100", "strategy.kind=\"averaging\"", "data.partition=\"fixed\""}),
+  refused_simulation(config({"simulation.ranks=100"}), "100 workers for 40 training examples");
+  refused_simulation(config({"simulation.ranks=20", "strategy.kind=\"averaging\"", "data.partition=\"fixed\""}),
                      "train.batch_size");
 }
 

@@ -154,7 +154,7 @@ class Rank {
  private:
   void resume(const Outcome& stopped) {
     first_step_ = stopped.records.back().step;
-    worker_steps_ = stopped.records.back().worker_steps;
+    worker_steps_ = training_.resumed->front().records.back().worker_steps;  // rank 0 alone has them
     const data::DataCursor cursor{first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()};
     source_->seek(cursor);
     for (Worker& worker : workers_) worker.source.seek(cursor);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "unisono/session/run.hpp"
 
@@ -13,8 +14,8 @@ struct SimulationCost {
 };
 
 /// Fills in what the config leaves to this machine: what an example takes, which is measured on its model and set.
-/// \throws ConfigError where the config cannot be simulated
-settings::Config settle_simulation(Job& job, settings::Config config);
+/// \return nothing: a signal has come meanwhile \throws ConfigError where the config cannot be simulated
+std::optional<settings::Config> settle_simulation(Job& job, settings::Config config);
 
 /// Trains as `run` does, on the ranks and the network that `[simulation]` describes. Each gradient is computed, at the
 /// parameters that the rank would have had; how long everything takes is simulated. The result depends on nothing of

@@ -1,6 +1,7 @@
 #include "unisono/comm/simulated.hpp"
 
 #include <numeric>
+#include <stdexcept>
 
 #include "simulated/group.hpp"
 
@@ -13,8 +14,13 @@ void run_simulated(VirtualRuntime& runtime, int ranks, const SimulatedNetwork& n
   const auto world = std::make_shared<simulated::World>(runtime, network, ranks);
   const auto group = std::make_shared<simulated::Group>(world, std::move(members));
   FirstError errors;
-  runtime.run(
-      ranks, [&](int rank) { run_rank(group, rank, body, errors); }, [&] { world->fail_as_stuck(); });
+  try {
+    runtime.run(
+        ranks, [&](int rank) { run_rank(group, rank, body, errors); }, [&] { world->fail_as_stuck(); });
+  } catch (const std::logic_error&) {  // nobody goes on: what a rank has thrown says why
+    errors.rethrow();
+    throw;
+  }
   errors.rethrow();
 }
 

@@ -33,7 +33,10 @@ Group::Group(std::shared_ptr<World> world, std::vector<int> members)
   std::vector<std::vector<int>> of_nodes;  // their ranks of the world
   for (const int member : members_) {
     const auto [found, is_new] = nodes.emplace(world_->network.host_of(member), static_cast<int>(of_nodes.size()));
-    if (is_new) of_nodes.emplace_back();
+    if (is_new) {
+      of_nodes.emplace_back();
+      hosts_.push_back(found->first);
+    }
     std::vector<int>& node = of_nodes[static_cast<std::size_t>(found->second)];
     places_.push_back({.node = found->second, .number = static_cast<int>(node.size())});
     node.push_back(member);
@@ -69,7 +72,8 @@ RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, 
   points_.erase(sequence);
   action(point->parts);
   point->parts = {};
-  world_->runtime.at(world_->network.done(now(), collective, members_), [self = shared_from_this(), point] {
+  for (const int member : members_) world_->runtime.poke(member);  // who waits for arrivals alone goes on
+  world_->runtime.at(world_->network.done(now(), collective, size(), hosts_), [self = shared_from_this(), point] {
     point->finish();
     for (const int member : self->members_) self->world_->runtime.poke(member);
   });

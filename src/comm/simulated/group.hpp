@@ -123,6 +123,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<World> world_;
   std::vector<int> members_;
   std::vector<Place> places_;                  ///< by rank
+  std::vector<int> hosts_;                     ///< of the ranks, each once
   std::vector<std::shared_ptr<Group>> nodes_;  ///< empty: all ranks are on one
   std::vector<std::uint64_t> sequence_;        ///< collectives begun, by rank
   std::map<std::uint64_t, RendezvousPtr> points_;

@@ -32,21 +32,17 @@ double Network::arrival(double now, int from, int to, std::size_t bytes) {
   return in.receives_until;
 }
 
-double Network::done(double now, const Collective& collective, std::span<const int> members) {
-  int hosts = 0;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    if (i == 0 || host_of(members[i]) != host_of(members[i - 1])) ++hosts;
-  }
-  const double seconds = seconds_of(collective, static_cast<int>(members.size()), hosts);
-  if (hosts < 2) return now + seconds;
+double Network::done(double now, const Collective& collective, int ranks, std::span<const int> hosts) {
+  const double seconds = seconds_of(collective, ranks, static_cast<int>(hosts.size()));
+  if (hosts.size() < 2) return now + seconds;
   double begins = now;
-  for (const int member : members) {
-    const HostLink& link = links_[static_cast<std::size_t>(host_of(member))];
+  for (const int host : hosts) {
+    const HostLink& link = links_[static_cast<std::size_t>(host)];
     begins = std::max({begins, link.sends_until, link.receives_until});
   }
   const double ends = begins + seconds;
   if (collective.bytes == 0) return ends;
-  for (const int member : members) links_[static_cast<std::size_t>(host_of(member))] = {ends, ends};
+  for (const int host : hosts) links_[static_cast<std::size_t>(host)] = {ends, ends};
   return ends;
 }
 

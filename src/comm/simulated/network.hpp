@@ -17,8 +17,8 @@ class Network {
   int host_of(int rank) const { return rank / settings_.ranks_per_host; }
   /// When a message that is sent now has arrived.
   double arrival(double now, int from, int to, std::size_t bytes);
-  /// When a collective of these ranks is done, the last of which has come now. \param members ascending
-  double done(double now, const Collective& collective, std::span<const int> members);
+  /// When a collective of so many ranks is done, the last of which has come now. \param hosts of the ranks, each once
+  double done(double now, const Collective& collective, int ranks, std::span<const int> hosts);
 
  private:
   /// Of one host: until when its link is taken by earlier messages, in both directions.

@@ -465,10 +465,9 @@ records::TrialResult Study::make(comm::Communicator& group, const records::Trial
   const session::RunOptions options{.existing = task.goes_on ? records::Existing::resume : records::Existing::overwrite,
                                     .watching = session::Watching::none,
                                     .in_older_job = existing_ == records::Existing::resume};
-  const session::RunResult run =
-      config.simulation.is_on()
-          ? session::simulate(runs_, session::settle_simulation(runs_, config), options, usable_cpus())
-          : session::run(runs_, *groups_.at(training.variant->ranks), config, options);
+  const auto settled = config.simulation.is_on() ? session::settle_simulation(runs_, config) : std::nullopt;
+  const session::RunResult run = settled ? session::simulate(runs_, *settled, options, usable_cpus())
+                                         : session::run(runs_, *groups_.at(training.variant->ranks), config, options);
   if (run.status == session::RunStatus::interrupted) return {.status = records::TrialStatus::interrupted};
   if (group.is_root()) progress_.add(measures_.record_of(training, run));
   return {};

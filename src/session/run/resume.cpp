@@ -346,6 +346,7 @@ RunResult replay(Job& job, const std::string& path, const std::string& output, c
   config.output = output.empty() ? path + "/replay" : output;
   config.train.threads = recorded.threads;
   config.fault = {};  // its effect is contained in the order of events
+  config.simulation = {};
   config.strategy.record = false;
   config.strategy.replayed_workers = recorded.workers;
   config.strategy.replayed_servers = recorded.servers;

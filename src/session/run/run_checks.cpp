@@ -287,6 +287,10 @@ void require_simulated(const settings::Config& config) {
   refuse(config.device != settings::DeviceChoice::cpu, "device: simulated ranks compute on CPUs; set device = \"cpu\"");
   refuse(config.replica.stages != 1 || config.replica.tensor != 1,
          "replica: simulated ranks hold whole models; set replica.stages and replica.tensor to 1");
+  refuse(config.is_placed_automatically(),
+         "train.batch_size: how many examples does a step of all simulated ranks have? Give a number, and leave no "
+         "placement open");
+  refuse(config.train.threads > 1, "train.threads: a simulated rank computes on one thread; set it to 1, or 0");
   refuse(config.fault.is_on(),
          "fault: simulated ranks are slowed down by simulation.slow_share and step_times; "
          "remove [fault]");

@@ -224,6 +224,11 @@ std::string threshold_text(const Summary& summary, const settings::Config& confi
 std::string workers_text(const Summary& summary) {
   if (summary.worker_steps.empty()) return "";
   const auto list = [](const std::vector<std::int64_t>& numbers) {
+    constexpr std::size_t kMost = 16;
+    if (numbers.size() > kMost) {
+      const auto [least, most] = std::ranges::minmax(numbers);
+      return fmt::format("{} to {}", grouped(least), grouped(most));
+    }
     std::vector<std::string> texts;
     for (const std::int64_t number : numbers) texts.push_back(grouped(number));
     return unisono::all_of({texts.begin(), texts.end()});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "unisono/base/clock.hpp"
@@ -14,6 +15,7 @@
 #include "unisono/base/virtual_runtime.hpp"
 #include "unisono/comm/simulated.hpp"
 #include "unisono/session/run_checks.hpp"
+#include "unisono/session/settled.hpp"
 
 namespace unisono::session {
 namespace {
@@ -63,12 +65,26 @@ comm::SimulatedNetwork network_of(const SimulationSettings& settings) {
           .in_host = link(settings.in_host_mbit, settings.in_host_microseconds)};
 }
 
+/// A rank's examples in a step of so many.
+std::int64_t examples_of_step(const settings::Config& config, std::int64_t all) {
+  const int workers = strategies::make_strategy(config.strategy)->workers(static_cast<int>(config.simulation.ranks));
+  return std::max<std::int64_t>(1, all / workers);
+}
+
+void require_examples_for_all(const settings::Config& config, std::int64_t examples) {
+  const int workers = strategies::make_strategy(config.strategy)->workers(static_cast<int>(config.simulation.ranks));
+  if (workers <= examples) return;
+  throw ConfigError(fmt::format("simulation.ranks: {} for {}: some would train on none; simulate fewer ranks",
+                                count_of(workers, "worker"), count_of(examples, "training example")));
+}
+
 /// The config of a run on one rank, without evaluations, that takes steps of the size of a simulated rank's.
 settings::Config trial_config(const settings::Config& config, std::int64_t steps) {
   settings::Config trial = config;
   trial.simulation = {};
   trial.strategy = strategies::StrategySettings{};
-  trial.train.batch_size = std::max<std::int64_t>(1, config.train.batch_size / config.simulation.ranks);
+  trial.strategy.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank);
+  trial.train.batch_size = examples_of_step(config, config.train.batch_size);
   trial.train.accumulate = 1;
   trial.train.steps = steps;
   trial.train.evaluate_every_epochs = trial.train.evaluate_every_steps = 0;
@@ -81,7 +97,7 @@ settings::Config trial_config(const settings::Config& config, std::int64_t steps
 
 }  // namespace
 
-settings::Config settle_simulation(Job& job, settings::Config config) {
+std::optional<settings::Config> settle_simulation(Job& job, settings::Config config) {
   require_simulated(config);
   config.train.threads = 1;
   config.data.holds_all_parts = true;
@@ -91,17 +107,22 @@ settings::Config settle_simulation(Job& job, settings::Config config) {
   constexpr double kSeconds = 1;
   Log silent(0, /*terminal=*/false);
   Job part(job, job.ranks(), silent);
+  settings::Config sized = config;
+  sized.simulation = {};
+  sized.train.batch_size = settle(sized, data::inspect_dataset(config.data)).config.train.batch_size;
+  sized.simulation = config.simulation;
+  bool interrupted = false;
   const auto microseconds = [&](std::int64_t steps) {
     const RunResult result =
-        run(part, job.ranks(), trial_config(config, steps), {.watching = Watching::none, .results = Results::nowhere});
-    const double seconds = result.seconds.compute + result.seconds.optimizer;
-    return 1e6 * seconds / static_cast<double>(std::max<std::int64_t>(result.examples, 1));
+        run(part, job.ranks(), trial_config(sized, steps), {.watching = Watching::none, .results = Results::nowhere});
+    interrupted = interrupted || result.status == RunStatus::interrupted;
+    return 1e6 * result.seconds.compute / static_cast<double>(std::max<std::int64_t>(result.examples, 1));
   };
   const double first = microseconds(kFirstSteps);
-  const double step =
-      first * 1e-6 * static_cast<double>(std::max<std::int64_t>(1, config.train.batch_size / config.simulation.ranks));
+  const double step = first * 1e-6 * static_cast<double>(examples_of_step(sized, sized.train.batch_size));
   const auto steps = static_cast<std::int64_t>(std::clamp(kSeconds / std::max(step, 1e-7), 20.0, 2000.0));
   const double measured = microseconds(steps);
+  if (interrupted) return std::nullopt;
   // Two digits: it is not more exact, and the config is read more easily.
   const double digits = std::pow(10, std::floor(std::log10(std::max(measured, 1e-6))) - 1);
   config.simulation.microseconds_per_example = std::round(measured / digits) * digits;
@@ -116,6 +137,7 @@ RunResult simulate(Job& job, const settings::Config& config, const RunOptions& o
   // All ranks train on views of one set.
   const auto set = job.open_set(job.ranks(), config.data, static_cast<std::uint64_t>(config.seed));
 
+  require_examples_for_all(config, (*set)->info().train);
   const StepCosts costs(config.simulation, static_cast<std::uint64_t>(config.seed));
   const Stopwatch watch;
   RunResult result;

@@ -338,6 +338,20 @@ class Variants {
     }
   }
 
+  /// Simulated seconds are compared with simulated ones alone.
+  void require_alike(bool simulated, const VariantSpec& spec) const {
+    const bool reference = variants_.front().config.simulation.is_on();
+    if (simulated && ranks_ > 1) {
+      spec.fail("its ranks are simulated, in one process: start the study without mpirun");
+    }
+    if (simulated == reference) return;
+    spec.fail(simulated
+                  ? "its time is simulated, but that of the serial run is not: add [simulation] with ranks = 1 to "
+                    "the config"
+                  : "its time is not simulated, but that of the serial run is: give it simulation.ranks, or remove "
+                    "[simulation]");
+  }
+
   void add_one(const VariantSpec& spec, int ranks, std::int64_t threads) {
     std::vector<std::string> overrides = spec.overrides;
     overrides.push_back(fmt::format("train.threads={}", threads));
@@ -350,6 +364,7 @@ class Variants {
       }
       require_numbers(variant.config, spec.place);
       require_given_time(variant.config, spec.place);
+      require_alike(variant.config.simulation.is_on(), spec);
       settings::grid_shape(variant.config, ranks);
       for (const Variant& other : variants_) {
         if (other.identity == variant.identity)
