@@ -157,7 +157,7 @@ void Group::wait_for_arrivals(const Rendezvous& rendezvous) {
 
 /// A look takes simulated time: otherwise nothing would happen between two looks.
 bool Group::test(const Rendezvous& rendezvous) {
-  constexpr double kLook = 1e-6;
+  constexpr double kLook = 1e-5;
   if (!is_over(rendezvous)) world_->runtime.sleep(kLook);
   return is_over(rendezvous);
 }
