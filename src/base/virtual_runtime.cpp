@@ -180,7 +180,6 @@ class VirtualRuntime::Scheduler {
   }
   double now() const { return now_; }
   std::int64_t count() const { return count_; }
-  std::int64_t switches() const { return switches_; }
 
  private:
   struct Event {
@@ -215,7 +214,6 @@ class VirtualRuntime::Scheduler {
     go_on(*event.work);
   }
   void go_on(Work& work) {
-    ++switches_;
     running_ = &work;
     work.fiber.resume();
     running_ = nullptr;
@@ -231,7 +229,7 @@ class VirtualRuntime::Scheduler {
   Cost cost_;
   std::atomic<double> now_ = 0;  ///< computations on other threads may read it
   std::uint64_t next_ = 0;
-  std::int64_t count_ = 0, switches_ = 0;
+  std::int64_t count_ = 0;
   std::vector<Event> events_;  ///< a heap
   std::unordered_map<const Work*, WorkPtr> alive_;
   std::unordered_map<const void*, std::vector<Work*>> blocked_;
@@ -288,6 +286,5 @@ void VirtualRuntime::poke(int worker) const { scheduler_->look(worker); }
 void VirtualRuntime::block(const void* key) const { scheduler_->block(key); }
 void VirtualRuntime::wake(const void* key) const { scheduler_->wake(key); }
 std::int64_t VirtualRuntime::computations() const { return scheduler_->count(); }
-std::int64_t VirtualRuntime::switches() const { return scheduler_->switches(); }
 
 }  // namespace unisono

@@ -63,19 +63,49 @@ settings::Config read_train_config(const ConfigArguments& arguments, const std::
   return config;
 }
 
-struct TrainArguments {
-  ConfigArguments config;
-  std::string output, compare_with;
-  std::vector<std::string> changes;  ///< "KEY=VALUE"
-  bool resume = false, overwrite = false;
-  std::string progress = "auto";
-};
-
 session::Watching watching(const std::string& name) {
   if (name == "bar") return session::Watching::bar;
   if (name == "lines") return session::Watching::lines;
   return name == "none" ? session::Watching::none : session::Watching::automatic;
 }
+
+/// What commands that make a run are told about it.
+struct RunArguments {
+  ConfigArguments config;
+  std::string output;
+  bool resume = false, overwrite = false;
+  std::string progress = "auto";
+
+  /// \return the option --resume
+  Option add_to(Command command);
+  session::RunOptions options() const;
+};
+
+Option RunArguments::add_to(Command command) {
+  config.add_to(command);
+  command.add_option("--output", output, "run folder (default: runs/<name>)").type_name("DIR");
+  Option resumes =
+      command.add_flag("--resume", resume, "continue the run in the run folder; CONFIG may then be that folder");
+  command.add_flag("--overwrite", overwrite, "replace the run in the run folder").excludes(resumes);
+  command
+      .add_option("--progress", progress,
+                  "how progress is shown: auto (a bar on a terminal, otherwise lines), bar, lines or none")
+      .one_of({"auto", "bar", "lines", "none"})
+      .capture_default_str();
+  return resumes;
+}
+
+session::RunOptions RunArguments::options() const {
+  session::RunOptions options{.existing = records::Existing::refuse, .watching = watching(progress)};
+  if (resume) options.existing = records::Existing::resume;
+  if (overwrite) options.existing = records::Existing::overwrite;
+  return options;
+}
+
+struct TrainArguments : RunArguments {
+  std::string compare_with;
+  std::vector<std::string> changes;  ///< "KEY=VALUE"
+};
 
 /// The keys of changes "KEY=VALUE", each once. \throws ConfigError for one that a resumed run must keep
 std::vector<std::string> changed_keys(const std::vector<std::string>& changes) {
@@ -113,12 +143,9 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
                    Log& log) {
   const std::vector<std::string> changes = changed_keys(arguments.changes);
   const settings::Config config = read_changed_config(arguments, models);
-  session::RunOptions options{.existing = records::Existing::refuse,
-                              .watching = watching(arguments.progress),
-                              .compare_with = arguments.compare_with,
-                              .changes = changes};
-  if (arguments.resume) options.existing = records::Existing::resume;
-  if (arguments.overwrite) options.existing = records::Existing::overwrite;
+  session::RunOptions options = arguments.options();
+  options.compare_with = arguments.compare_with;
+  options.changes = changes;
   const auto world = session.world(config.communication, warn_to(log));
   options.stored = [&] { session.results_are_stored(config.communication.timeout_seconds); };
   const ExitCode code = [&] {
@@ -129,12 +156,8 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
   return code;
 }
 
-struct SimulateArguments {
-  ConfigArguments config;
-  std::string output;
-  bool overwrite = false, resume = false;
+struct SimulateArguments : RunArguments {
   std::int64_t threads = 0;  ///< 0: all cores
-  std::string progress = "auto";
 };
 
 /// "300 ms", "2.5 s", "1,200 s"
@@ -149,15 +172,12 @@ ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKin
   if (world->size() > 1) {
     throw LaunchError("unisono simulate runs in one process, however many ranks it simulates: start it without mpirun");
   }
-  session::RunOptions options{.existing = records::Existing::refuse, .watching = watching(arguments.progress)};
-  if (arguments.resume) options.existing = records::Existing::resume;
-  if (arguments.overwrite) options.existing = records::Existing::overwrite;
   session::Job job(*world, log, {.heeds_signals = true});
   const auto settled = session::settle_simulation(job, std::move(config));
   if (!settled) return ExitCode::interrupted;
   const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : usable_cpus();
   session::SimulationCost cost;
-  const session::RunResult result = session::simulate(job, *settled, options, threads, &cost);
+  const session::RunResult result = session::simulate(job, *settled, arguments.options(), threads, &cost);
   log.info(fmt::format("simulated {} in {}, with {} gradients ({:.3g} a second)", seconds_text(cost.simulated_seconds),
                        seconds_text(cost.seconds), cost.computations,
                        static_cast<double>(cost.computations) / std::max(cost.seconds, 1e-9)));
@@ -170,20 +190,11 @@ void add_simulate(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<SimulateArguments>();
   Command command = app.add_subcommand(
       "simulate", "train on simulated ranks: true gradients, and the time that many computers would take");
-  arguments->config.add_to(command);
-  command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
-  Option resume = command.add_flag("--resume", arguments->resume,
-                                   "continue the run in the run folder; CONFIG may then be that folder");
-  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder").excludes(resume);
+  arguments->add_to(command);
   command
       .add_option("--threads", arguments->threads,
                   "threads of this machine that compute gradients (default: its cores)")
       .between(1, 1 << 16);
-  command
-      .add_option("--progress", arguments->progress,
-                  "how progress is shown: auto (a bar on a terminal, otherwise lines), bar, lines or none")
-      .one_of({"auto", "bar", "lines", "none"})
-      .capture_default_str();
   command.callback([arguments, &chosen] {
     session::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
@@ -196,11 +207,7 @@ void add_train(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<TrainArguments>();
   Command command =
       app.add_subcommand("train", "train the model of a config, on all ranks that the command is started on");
-  arguments->config.add_to(command);
-  command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
-  Option resume = command.add_flag("--resume", arguments->resume,
-                                   "continue the run in the run folder; CONFIG may then be that folder");
-  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder").excludes(resume);
+  Option resume = arguments->add_to(command);
   command
       .add_option("--change", arguments->changes,
                   "a setting of the optimizer or the schedule that a resumed run has from here on, e.g. --change "
@@ -213,11 +220,6 @@ void add_train(Command app, Chosen& chosen) {
                   "run folder or checkpoint, e.g. of a serial run; the summary reports the distance between its "
                   "parameters and the final parameters")
       .type_name("RUN");
-  command
-      .add_option("--progress", arguments->progress,
-                  "how progress is shown: auto (a bar on a terminal, otherwise lines), bar, lines or none")
-      .one_of({"auto", "bar", "lines", "none"})
-      .capture_default_str();
   command.callback([arguments, &chosen] {
     session::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -29,6 +33,56 @@ struct Collective {
   Pattern pattern = Pattern::barrier;
   std::size_t bytes = 0;  ///< of this rank's vector
 };
+
+/// The ranks of a group, and which of them share a node.
+class Membership {
+ public:
+  /// A rank's node, numbered in the order of the nodes' first ranks, and its number there.
+  struct Place {
+    int node = 0, number = 0;
+  };
+  /// A node: its key, and its ranks of the world.
+  struct Node {
+    int key = 0;
+    std::vector<int> members = {};
+  };
+
+  /// \param members their ranks of the world \param key_of(rank of the world) what ranks of a node have in common
+  template <typename KeyOf>
+  Membership(std::vector<int> members, const KeyOf& key_of) : members_(std::move(members)) {
+    std::map<int, int> numbers;  // of the nodes, by key
+    for (const int member : members_) {
+      const auto [found, is_new] = numbers.emplace(key_of(member), static_cast<int>(nodes_.size()));
+      if (is_new) nodes_.push_back({.key = found->first});
+      std::vector<int>& node = nodes_[static_cast<std::size_t>(found->second)].members;
+      places_.push_back({.node = found->second, .number = static_cast<int>(node.size())});
+      node.push_back(member);
+    }
+  }
+
+  int size() const { return static_cast<int>(members_.size()); }
+  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  const std::vector<int>& members() const { return members_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+
+ private:
+  std::vector<int> members_;
+  std::vector<Place> places_;  ///< by rank
+  std::vector<Node> nodes_;
+};
+
+/// What is wrong where a rank calls another collective than the others.
+inline std::string text_of_different_calls(int rank, std::string_view own, std::string_view others) {
+  return fmt::format(
+      "rank {} calls {} where others call {}; all ranks must call the same collectives in the same order", rank, own,
+      others);
+}
+
+/// What is wrong where the two sides of a message have different lengths.
+inline std::string text_of_different_lengths(int from, std::size_t sent, int to, int tag, std::size_t expected) {
+  return fmt::format("rank {} sends {} bytes to rank {} (tag {}), which expects {}", from, sent, to, tag, expected);
+}
 
 /// What the last rank to arrive does with everybody's parts, while all others wait.
 using Action = std::function<void(const std::vector<void*>& parts)>;
@@ -76,7 +130,10 @@ class MeetingRequest final : public Request {
 
   void wait() override { group_->wait(*rendezvous_); }
   bool test() override { return group_->test(*rendezvous_); }
-  bool wait_unless(const std::function<bool()>& enough) override { return group_->wait_unless(*rendezvous_, enough); }
+  bool wait_unless(const std::function<bool()>& enough) override {
+    const typename Group::Point* const one = rendezvous_.get();
+    return !group_->wait_any({&one, 1}, enough).empty();
+  }
   void wait_for_arrivals() override { group_->wait_for_arrivals(*rendezvous_); }
 
  private:

@@ -50,9 +50,8 @@ class VirtualRuntime final : public Runtime {
   void block_until(const std::function<bool()>& done) const;
   /// Has the worker's blocked work look again.
   void poke(int worker) const;
-  /// Computations and switches from one worker to another so far.
+  /// Computations so far.
   std::int64_t computations() const;
-  std::int64_t switches() const;
 
  private:
   class Scheduler;

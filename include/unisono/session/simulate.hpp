@@ -10,7 +10,7 @@ namespace unisono::session {
 /// What a simulation took.
 struct SimulationCost {
   double simulated_seconds = 0, seconds = 0;
-  std::int64_t computations = 0, switches = 0;  ///< gradients; turns of one rank
+  std::int64_t computations = 0;  ///< gradients
 };
 
 /// Fills in what the config leaves to this machine: what an example takes, which is measured on its model and set.

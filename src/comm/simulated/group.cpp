@@ -28,21 +28,12 @@ void World::fail_as_stuck() {
 void World::end(int rank) { ended.push_back(rank); }
 
 Group::Group(std::shared_ptr<World> world, std::vector<int> members)
-    : world_(std::move(world)), members_(std::move(members)), sequence_(members_.size(), 0) {
-  std::map<int, int> nodes;                // by host, numbered in the order of their first ranks
-  std::vector<std::vector<int>> of_nodes;  // their ranks of the world
-  for (const int member : members_) {
-    const auto [found, is_new] = nodes.emplace(world_->network.host_of(member), static_cast<int>(of_nodes.size()));
-    if (is_new) {
-      of_nodes.emplace_back();
-      hosts_.push_back(found->first);
-    }
-    std::vector<int>& node = of_nodes[static_cast<std::size_t>(found->second)];
-    places_.push_back({.node = found->second, .number = static_cast<int>(node.size())});
-    node.push_back(member);
-  }
-  if (of_nodes.size() < 2) return;
-  for (std::vector<int>& node : of_nodes) nodes_.push_back(std::make_shared<Group>(world_, std::move(node)));
+    : Membership(std::move(members), [&world](int member) { return world->network.host_of(member); }),
+      world_(std::move(world)),
+      sequence_(static_cast<std::size_t>(size()), 0) {
+  for (const Node& node : nodes()) hosts_.push_back(node.key);
+  if (nodes().size() < 2) return;
+  for (const Node& node : nodes()) nodes_.push_back(std::make_shared<Group>(world_, node.members));
 }
 
 std::string Group::host(int rank) const {
@@ -56,26 +47,24 @@ RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, 
   const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;
   RendezvousPtr& slot = points_[sequence];
   if (slot == nullptr) {
-    slot =
-        std::make_shared<Rendezvous>(Rendezvous{.name = collective.name, .parts = std::vector<void*>(members_.size())});
+    slot = std::make_shared<Rendezvous>(
+        Rendezvous{.name = collective.name, .parts = std::vector<void*>(members().size())});
   }
   RendezvousPtr point = slot;
   if (std::strcmp(point->name, collective.name) != 0) {
-    const std::string reason =
-        fmt::format("rank {} calls {} where others call {}; all ranks must call the same collectives in the same order",
-                    rank, collective.name, point->name);
+    const std::string reason = text_of_different_calls(rank, collective.name, point->name);
     world_->fail(reason);
     throw CommunicationError(reason);
   }
   point->parts[static_cast<std::size_t>(rank)] = part;
-  if (++point->arrived < members_.size()) return point;
+  if (++point->arrived < members().size()) return point;
   points_.erase(sequence);
   action(point->parts);
   point->parts = {};
-  for (const int member : members_) world_->runtime.poke(member);  // who waits for arrivals alone goes on
+  for (const int member : members()) world_->runtime.poke(member);  // who waits for arrivals alone goes on
   world_->runtime.at(world_->network.done(now(), collective, size(), hosts_), [self = shared_from_this(), point] {
     point->finish();
-    for (const int member : self->members_) self->world_->runtime.poke(member);
+    for (const int member : self->members()) self->world_->runtime.poke(member);
   });
   return point;
 }
@@ -101,8 +90,7 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
 
   const bool both = message->sent && message->received;
   if (both && message->source.size() != message->target.size()) {
-    const std::string error = fmt::format("rank {} sends {} bytes to rank {} (tag {}), which expects {}", from,
-                                          message->source.size(), to, tag, message->target.size());
+    const std::string error = text_of_different_lengths(from, message->source.size(), to, tag, message->target.size());
     for (const RendezvousPtr& side : {message->sent, message->received}) {
       if (side->done) continue;
       side->error = error;
@@ -152,7 +140,7 @@ void Group::wait(const Rendezvous& rendezvous) {
 
 void Group::wait_for_arrivals(const Rendezvous& rendezvous) {
   world_->runtime.block_until(
-      [&] { return rendezvous.done || rendezvous.arrived == members_.size() || !world_->failure.empty(); });
+      [&] { return rendezvous.done || rendezvous.arrived == members().size() || !world_->failure.empty(); });
 }
 
 /// A look takes simulated time: otherwise nothing would happen between two looks.
@@ -167,11 +155,6 @@ bool Group::is_over(const Rendezvous& rendezvous) const {
   if (!rendezvous.done && world_->failure.empty()) return false;
   check(rendezvous);
   return true;
-}
-
-bool Group::wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough) {
-  const Rendezvous* const one = &rendezvous;
-  return !wait_any({&one, 1}, enough).empty();
 }
 
 std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> points,

@@ -56,22 +56,15 @@ struct Rendezvous {
 using RendezvousPtr = std::shared_ptr<Rendezvous>;
 
 /// The ranks of a communicator: the k-th collective of one is the k-th of all.
-class Group : public std::enable_shared_from_this<Group> {
+class Group : public Membership, public std::enable_shared_from_this<Group> {
  public:
   using Point = Rendezvous;
   class ReadySet;
 
   Group(std::shared_ptr<World> world, std::vector<int> members);
 
-  int size() const { return static_cast<int>(members_.size()); }
   World& world() { return *world_; }
   const std::shared_ptr<World>& shared_world() const { return world_; }
-  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-
-  struct Place {
-    int node = 0, number = 0;
-  };
-  const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
   Group& node_of(int rank) { return nodes_.empty() ? *this : *nodes_[static_cast<std::size_t>(place(rank).node)]; }
   std::string host(int rank) const;
   void set_step(int rank, std::int64_t step) { world_->steps[static_cast<std::size_t>(world_rank(rank))] = step; }
@@ -87,8 +80,6 @@ class Group : public std::enable_shared_from_this<Group> {
   /// Blocks until all have arrived.
   void wait_for_arrivals(const Rendezvous& rendezvous);
   bool test(const Rendezvous& rendezvous);
-  /// \return whether it is done
-  bool wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough);
   /// Blocks until one of them is done, or `enough()`. \return the indices of those that are
   std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> points, const std::function<bool()>& enough);
   void watch(std::string_view name, const std::function<bool()>& done);
@@ -121,8 +112,6 @@ class Group : public std::enable_shared_from_this<Group> {
   double now() const { return world_->runtime.seconds(); }
 
   std::shared_ptr<World> world_;
-  std::vector<int> members_;
-  std::vector<Place> places_;                  ///< by rank
   std::vector<int> hosts_;                     ///< of the ranks, each once
   std::vector<std::shared_ptr<Group>> nodes_;  ///< empty: all ranks are on one
   std::vector<std::uint64_t> sequence_;        ///< collectives begun, by rank

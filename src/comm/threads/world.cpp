@@ -28,21 +28,12 @@ void World::end(int rank) {
 }
 
 Group::Group(std::shared_ptr<World> world, std::vector<int> members)
-    : world_(std::move(world)), members_(std::move(members)), sequence_(members_.size(), 0) {
-  std::vector<int> keys;                   // of the nodes, in the order of their first ranks
-  std::vector<std::vector<int>> of_nodes;  // their ranks of the world
-  for (const int member : members_) {
-    const int key = world_->ranks_per_node > 0 ? member / world_->ranks_per_node : 0;
-    const auto node = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
-    if (node == keys.size()) {
-      keys.push_back(key);
-      of_nodes.emplace_back();
-    }
-    places_.push_back({.node = static_cast<int>(node), .number = static_cast<int>(of_nodes[node].size())});
-    of_nodes[node].push_back(member);
-  }
-  if (of_nodes.size() < 2) return;
-  for (std::vector<int>& node : of_nodes) nodes_.push_back(std::make_shared<Group>(world_, std::move(node)));
+    : Membership(std::move(members),
+                 [&world](int member) { return world->ranks_per_node > 0 ? member / world->ranks_per_node : 0; }),
+      world_(std::move(world)),
+      sequence_(static_cast<std::size_t>(size()), 0) {
+  if (nodes().size() < 2) return;
+  for (const Node& node : nodes()) nodes_.push_back(std::make_shared<Group>(world_, node.members));
 }
 
 std::string Group::host(int) const {
@@ -63,17 +54,15 @@ RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, 
   const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;
   RendezvousPtr& slot = rendezvous_points_[sequence];
   if (slot == nullptr)
-    slot = std::make_shared<Rendezvous>(Rendezvous{.name = name, .parts = std::vector<void*>(members_.size())});
+    slot = std::make_shared<Rendezvous>(Rendezvous{.name = name, .parts = std::vector<void*>(members().size())});
   const RendezvousPtr rendezvous = slot;
   if (std::strcmp(rendezvous->name, name) != 0) {
-    const std::string reason =
-        fmt::format("rank {} calls {} where others call {}; all ranks must call the same collectives in the same order",
-                    rank, name, rendezvous->name);
+    const std::string reason = text_of_different_calls(rank, name, rendezvous->name);
     world_->fail_locked(reason);
     throw CommunicationError(reason);
   }
   rendezvous->parts[static_cast<std::size_t>(rank)] = part;
-  if (++rendezvous->arrived < members_.size()) return rendezvous;
+  if (++rendezvous->arrived < members().size()) return rendezvous;
   rendezvous_points_.erase(sequence);
   action(rendezvous->parts);
   rendezvous->done = true;
@@ -90,8 +79,8 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
   });
   if (match == posts_.end()) {
     auto rendezvous = std::make_shared<Rendezvous>(
-        Rendezvous{.name = sends ? "receive" : "send", .parts = std::vector<void*>(members_.size())});
-    for (std::size_t r = 0; r < members_.size(); ++r) {  // all but the peer count as arrived
+        Rendezvous{.name = sends ? "receive" : "send", .parts = std::vector<void*>(members().size())});
+    for (std::size_t r = 0; r < members().size(); ++r) {  // all but the peer count as arrived
       if (static_cast<int>(r) != peer) rendezvous->parts[r] = this;
     }
     posts_.push_back({from, to, tag, sends, bytes, rendezvous});
@@ -100,9 +89,8 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
   const Post other = *match;
   posts_.erase(match);
   if (other.bytes.size() != bytes.size()) {
-    other.rendezvous->error =
-        fmt::format("rank {} sends {} bytes to rank {} (tag {}), which expects {}", from,
-                    (sends ? bytes : other.bytes).size(), to, tag, (sends ? other.bytes : bytes).size());
+    other.rendezvous->error = text_of_different_lengths(from, (sends ? bytes : other.bytes).size(), to, tag,
+                                                        (sends ? other.bytes : bytes).size());
   } else if (!bytes.empty()) {
     std::memcpy((sends ? other.bytes : bytes).data(), (sends ? bytes : other.bytes).data(), bytes.size());
   }
@@ -123,11 +111,6 @@ bool Group::test(const Rendezvous& rendezvous) {
   if (!is_over_locked(rendezvous)) return false;
   check_locked(rendezvous);
   return true;
-}
-
-bool Group::wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough) {
-  const Rendezvous* const one = &rendezvous;
-  return !wait_any({&one, 1}, enough).empty();
 }
 
 std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> rendezvous_points,
@@ -195,10 +178,10 @@ void Group::check_locked(const Rendezvous& rendezvous) {
 /// empty.
 std::string Group::missing_locked(const Rendezvous& rendezvous, bool ended_only) const {
   std::string names;
-  for (std::size_t r = 0; r < members_.size(); ++r) {
-    const auto member = static_cast<std::size_t>(members_[r]);
+  for (std::size_t r = 0; r < members().size(); ++r) {
+    const auto member = static_cast<std::size_t>(members()[r]);
     if (rendezvous.parts[r] != nullptr || (ended_only && !world_->ended[member])) continue;
-    names += fmt::format("{}rank {}", names.empty() ? "" : ", ", members_[r]);
+    names += fmt::format("{}rank {}", names.empty() ? "" : ", ", members()[r]);
     if (world_->steps[member] >= 0) names += fmt::format(" (step {})", world_->steps[member]);
   }
   return names;

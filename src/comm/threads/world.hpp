@@ -60,22 +60,14 @@ struct Post {
 };
 
 /// The ranks of a communicator: the k-th collective of one is the k-th of all.
-class Group {
+class Group : public Membership {
  public:
   using Point = Rendezvous;
 
   Group(std::shared_ptr<World> world, std::vector<int> members);
 
-  int size() const { return static_cast<int>(members_.size()); }
   World& world() { return *world_; }
   const std::shared_ptr<World>& shared_world() const { return world_; }
-  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-
-  /// A rank's node, numbered in the order of the nodes' first ranks, and its number there.
-  struct Place {
-    int node = 0, number = 0;
-  };
-  const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
   /// The ranks of its node: this group where there is only one.
   Group& node_of(int rank) { return nodes_.empty() ? *this : *nodes_[static_cast<std::size_t>(place(rank).node)]; }
 
@@ -93,8 +85,6 @@ class Group {
   /// Blocks until all have arrived or it happened.
   void wait_for_arrivals(const Rendezvous& rendezvous) { wait(rendezvous); }
   bool test(const Rendezvous& rendezvous);
-  /// \return whether it happened
-  bool wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough);
   /// Blocks until one of them happened, or `enough()`. \return the indices of those that did
   std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> rendezvous_points,
                                     const std::function<bool()>& enough);
@@ -111,8 +101,6 @@ class Group {
   std::string missing_locked(const Rendezvous& rendezvous, bool ended_only) const;
 
   std::shared_ptr<World> world_;
-  std::vector<int> members_;
-  std::vector<Place> places_;                                 ///< by rank
   std::vector<std::shared_ptr<Group>> nodes_;                 ///< empty: all ranks are on one
   std::vector<std::uint64_t> sequence_;                       ///< collectives begun, by rank
   std::map<std::uint64_t, RendezvousPtr> rendezvous_points_;  ///< by sequence; those where some have not arrived

@@ -217,7 +217,8 @@ Range Schedule::places_of(int rank, std::int64_t at, Index number, Index count) 
   return is_shared(MicroBatchSharing::sliced) ? part_in(batch, rank, options_.size) : batch;
 }
 
-/// The examples of one of the present step's micro-batches, on all ranks that share it. In full steps with fixed parts
+/// The examples of one of the present step's micro-batches, on all ranks that share it; of the only one, those of the
+/// step. In full steps with fixed parts
 /// ranks have one of two numbers of examples, so that nothing grows with the number of ranks.
 Index Schedule::size_on_all_ranks(Index number, Index count) const {
   const auto size_of = [&](std::int64_t examples) {
@@ -250,13 +251,7 @@ MicroBatch Schedule::current() const {
   }
   const bool shared = fixed_ || is_shared(MicroBatchSharing::sliced);
   batch.micro_batch_size = shared ? size_on_all_ranks(batch.number, batch.count) : batch.places.size();
-  if (!fixed_) {
-    batch.global_size = batch.step_places.size();
-  } else if (step_ < full_steps_) {
-    batch.global_size = options_.batch_size;
-  } else {
-    for (int rank = 0; rank < options_.size; ++rank) batch.global_size += step_places(rank, step_).size();
-  }
+  batch.global_size = size_on_all_ranks(0, 1);
   batch.first_of_step = micro_ == 0;
   batch.last_of_step = micro_ + 1 >= own.size();
   batch.last_of_epoch = batch.last_of_step && step_ + 1 == steps_;

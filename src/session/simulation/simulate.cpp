@@ -23,14 +23,18 @@ namespace {
 using settings::SimulationSettings;
 using settings::StepTimes;
 
+/// A factor of mean 1. \param spread standard deviation of its logarithm
+double lognormal(double spread, RandomStream& random) {
+  return std::exp(spread * random.normal() - spread * spread / 2);
+}
+
 /// What ranks' computations take.
 class StepCosts {
  public:
   StepCosts(const SimulationSettings& settings, std::uint64_t seed) : settings_(settings), seed_(seed) {
     for (std::int64_t rank = 0; rank < settings.ranks; ++rank) {
       RandomStream random(seed, Purpose::simulation, 0, static_cast<std::uint32_t>(rank));
-      const double spread = settings.speed_spread, normal = random.normal();
-      double factor = std::exp(spread * normal - spread * spread / 2);
+      double factor = lognormal(settings.speed_spread, random);
       if (random.uniform() < settings.slow_share) factor *= settings.slow_factor;
       factors_.push_back(factor);
     }
@@ -47,7 +51,7 @@ class StepCosts {
     if (settings_.step_times == StepTimes::constant) return 1;
     RandomStream random(seed_, Purpose::simulation, number + 1, static_cast<std::uint32_t>(rank));
     const double spread = settings_.step_spread;
-    if (settings_.step_times == StepTimes::lognormal) return std::exp(spread * random.normal() - spread * spread / 2);
+    if (settings_.step_times == StepTimes::lognormal) return lognormal(spread, random);
     return (1 - spread) * std::pow(1 - static_cast<double>(random.uniform()), -spread);
   }
 
@@ -65,14 +69,18 @@ comm::SimulatedNetwork network_of(const SimulationSettings& settings) {
           .in_host = link(settings.in_host_mbit, settings.in_host_microseconds)};
 }
 
-/// A rank's examples in a step of so many.
-std::int64_t examples_of_step(const settings::Config& config, std::int64_t all) {
-  const int workers = strategies::make_strategy(config.strategy)->workers(static_cast<int>(config.simulation.ranks));
-  return std::max<std::int64_t>(1, all / workers);
+/// How many simulated ranks train.
+int workers_of(const settings::Config& config) {
+  return strategies::make_strategy(config.strategy)->workers(static_cast<int>(config.simulation.ranks));
+}
+
+/// A rank's examples in a step.
+std::int64_t examples_of_step(const settings::Config& config) {
+  return std::max<std::int64_t>(1, config.train.batch_size / workers_of(config));
 }
 
 void require_examples_for_all(const settings::Config& config, std::int64_t examples) {
-  const int workers = strategies::make_strategy(config.strategy)->workers(static_cast<int>(config.simulation.ranks));
+  const int workers = workers_of(config);
   if (workers <= examples) return;
   throw ConfigError(fmt::format("simulation.ranks: {} for {}: some would train on none; simulate fewer ranks",
                                 count_of(workers, "worker"), count_of(examples, "training example")));
@@ -84,7 +92,7 @@ settings::Config trial_config(const settings::Config& config, std::int64_t steps
   trial.simulation = {};
   trial.strategy = strategies::StrategySettings{};
   trial.strategy.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank);
-  trial.train.batch_size = examples_of_step(config, config.train.batch_size);
+  trial.train.batch_size = examples_of_step(config);
   trial.train.accumulate = 1;
   trial.train.steps = steps;
   trial.train.evaluate_every_epochs = trial.train.evaluate_every_steps = 0;
@@ -107,10 +115,7 @@ std::optional<settings::Config> settle_simulation(Job& job, settings::Config con
   constexpr double kSeconds = 1;
   Log silent(0, /*terminal=*/false);
   Job part(job, job.ranks(), silent);
-  settings::Config sized = config;
-  sized.simulation = {};
-  sized.train.batch_size = settle(sized, data::inspect_dataset(config.data)).config.train.batch_size;
-  sized.simulation = config.simulation;
+  const settings::Config sized = settle(config, data::inspect_dataset(config.data)).config;
   bool interrupted = false;
   const auto microseconds = [&](std::int64_t steps) {
     const RunResult result =
@@ -119,7 +124,7 @@ std::optional<settings::Config> settle_simulation(Job& job, settings::Config con
     return 1e6 * result.seconds.compute / static_cast<double>(std::max<std::int64_t>(result.examples, 1));
   };
   const double first = microseconds(kFirstSteps);
-  const double step = first * 1e-6 * static_cast<double>(examples_of_step(sized, sized.train.batch_size));
+  const double step = first * 1e-6 * static_cast<double>(examples_of_step(sized));
   const auto steps = static_cast<std::int64_t>(std::clamp(kSeconds / std::max(step, 1e-7), 20.0, 2000.0));
   const double measured = microseconds(steps);
   if (interrupted) return std::nullopt;
@@ -152,10 +157,8 @@ RunResult simulate(Job& job, const settings::Config& config, const RunOptions& o
     if (group.is_root()) result = own;
   });
   if (cost != nullptr) {
-    *cost = {.simulated_seconds = runtime.seconds(),
-             .seconds = watch.seconds(),
-             .computations = runtime.computations(),
-             .switches = runtime.switches()};
+    *cost = {
+        .simulated_seconds = runtime.seconds(), .seconds = watch.seconds(), .computations = runtime.computations()};
   }
   return result;
 }
