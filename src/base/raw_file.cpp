@@ -115,7 +115,7 @@ namespace {
 
 constexpr std::uint64_t kSegmentBytes = 64 << 20;
 constexpr std::string_view kSealed = "unisono-xxh3-64M:", kOpen = "unisono-unsealed:";
-constexpr std::size_t kTrailerBytes = kSealed.size() + sizeof(std::uint64_t);
+static_assert(kTrailerBytes == kSealed.size() + sizeof(std::uint64_t));
 
 [[noreturn]] void fail_to(const std::string& path, std::string_view what) {
   const int error = errno;

@@ -98,6 +98,12 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
                  .unit = "steps",
                  .range = at_least(0)},
                 every_steps);
+  visitor.field({.name = "memory_every_steps",
+                 .meaning = "steps between copies of the state in the memory of the nodes, from which a run goes on "
+                            "when a rank or a node is lost; 0: none",
+                 .unit = "steps",
+                 .range = at_least(0)},
+                memory_every_steps);
   visitor.field({.name = "hours_between_failures",
                  .meaning = "mean time between two failures that end a run on these nodes: additional checkpoints are "
                             "written as often as loses the least time, from what each costs; 0: none",

@@ -117,7 +117,8 @@ inline void write_checkpoint(comm::Communicator& world, const std::string& path,
                              const session::CheckpointHeader& header, const session::StoredVectors& state) {
   Buffer copy;
   const auto publish = [path](const std::string& aside) { sync_and_rename(aside, path); };
-  session::CheckpointWriting writing(world, {.path = path, .publish = publish}, header, state, copy);
+  session::CheckpointWriting writing(world, {.path = path, .publish = publish},
+                                     std::make_unique<session::StateContents>(header, state, copy));
   while (!writing.advance()) writing.wait_a_little();
 }
 

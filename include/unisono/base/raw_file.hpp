@@ -53,6 +53,8 @@ class RawFile final : public FileBytes {
 // complete, and 8 bytes that hold its checksum, or any number while it is not sealed. The checksum is the hash of the
 // hashes of the file's segments of 64 MiB, so several processes can compute it together.
 
+inline constexpr std::uint64_t kTrailerBytes = 17 + 8;
+
 /// Appends the trailer of an unsealed file, before its data are written. \param number distinguishes the file from
 /// others
 /// \throws OutputError

@@ -118,6 +118,7 @@ struct TrainSettings {
 struct CheckpointSettings {
   std::int64_t every_epochs = 1;
   std::int64_t every_steps = 0;
+  std::int64_t memory_every_steps = 0;  ///< steps between copies in the nodes' memory; 0: none
   double hours_between_failures = 0;
   std::int64_t keep = 2;
   bool keep_best = true;

@@ -31,6 +31,7 @@ CheckpointStore::CheckpointStore(comm::Communicator& group, const std::string& f
                                  const settings::CheckpointSettings& settings, Log* log)
     : group_(group), folder_(folder, settings.keep), settings_(settings), log_(log) {
   if (group_.is_root()) folder_.make();
+  if (settings_.memory_every_steps > 0) copies_ = std::make_unique<MemoryCopies>(group_, folder);
   if (settings_.local.empty()) return;
   if (group_.max(group_.node()) > 0) messages_ = group_.split(0, group_.rank());
   if (group_.is_root()) {
@@ -55,13 +56,29 @@ void CheckpointStore::write(const CheckpointHeader& header, const StoredVectors&
   if (!std::exchange(begun_, true) && group_.is_root()) forget_local_checkpoints(folder_.path());
   if (!settings_.local.empty()) {
     try {
-      writing_.emplace(group_, local_target(), header, state, snapshot_);
+      writing_.emplace(group_, local_target(), std::make_unique<StateContents>(header, state, snapshot_));
       return;
     } catch (const FailedWriting& error) {
       leave_local_disk(error);
     }
   }
-  writing_.emplace(group_, shared_target(), header, state, snapshot_);
+  writing_.emplace(group_, shared_target(), std::make_unique<StateContents>(header, state, snapshot_));
+}
+
+void CheckpointStore::copy_to_memory(const CheckpointHeader& header, const StoredVectors& state) {
+  if (!copies_) return;
+  copies_->write(header, state);
+  warn_of_copies();
+}
+
+void CheckpointStore::require_room(const StoredVectors& state) const {
+  if (copies_) copies_->require_room(state);
+}
+
+void CheckpointStore::warn_of_copies() {
+  if (copies_->failure().empty() || std::exchange(warned_of_copies_, true) || !group_.is_root()) return;
+  warn(fmt::format("checkpoint.memory_every_steps: {}; no more copies are kept in the nodes' memory",
+                   copies_->failure()));
 }
 
 CheckpointTarget CheckpointStore::shared_target() const {
@@ -118,9 +135,15 @@ void CheckpointStore::leave_local_disk(const FailedWriting& error) {
 }
 
 void CheckpointStore::advance() {
+  if (copies_) {
+    copies_->advance();
+    warn_of_copies();
+  }
   if (!writing_) return;
   try {
-    if (writing_->advance()) writing_.reset();
+    if (!writing_->advance()) return;
+    writing_.reset();
+    written_ = step_;
   } catch (const FailedWriting& error) {
     if (!writing_->is_local()) throw;
     leave_local_disk(error);
@@ -137,9 +160,14 @@ void CheckpointStore::finish_writing() {
 
 void CheckpointStore::finish() {
   finish_writing();
-  if (settings_.local.empty()) return;
-  finish_copying();
-  require_copied(drain_ ? drain_->take_loss() : "");
+  if (!settings_.local.empty()) {
+    finish_copying();
+    require_copied(drain_ ? drain_->take_loss() : "");
+  }
+  if (!copies_) return;
+  copies_->finish();
+  warn_of_copies();
+  if (copies_->newest_step() <= written_) copies_->remove();
 }
 
 /// Afterwards nothing is on the local disk alone.
@@ -175,12 +203,37 @@ void CheckpointStore::require_copied(const std::string& problem) {
 }
 
 void CheckpointStore::count(CounterSet& counters) const {
+  if (copies_) counters.of<MemoryCopyCounts>() = {group_.is_root() ? copies_->made() : 0};
   if (settings_.local.empty()) return;
   auto& counts = counters.of<LocalCheckpointCounts>();
   if (drain_) counts = {drain_->copied(), drain_->given_up(), direct_};
 }
 
 void CheckpointStore::recover(Log& log) {
+  recover_from_disk(log);
+  recover_from_memory(log);
+}
+
+void CheckpointStore::recover_from_memory(Log& log) {
+  FoundCopy found = find_memory_copy(group_, folder_.path());
+  if (found.id.empty()) return;
+  const std::int64_t newest = group_.max(group_.is_root() ? folder_.newest_step() : -1);
+  if (found.contents && found.step > newest) {
+    log.info(fmt::format("step {} is in the nodes' memory alone: it is copied to the run folder", found.step));
+    step_ = found.step;
+    best_ = false;
+    writing_.emplace(group_, shared_target(), std::move(found.contents));
+    finish_writing();
+  } else if (group_.is_root() && found.newest_part < 0) {
+    log.warning("nothing is left of the copies in the nodes' memory: the run goes on from a checkpoint");
+  } else if (group_.is_root() && found.newest_part > newest) {
+    log.warning(fmt::format("of step {}, only parts are left in the nodes' memory: the run goes on from a checkpoint",
+                            found.newest_part));
+  }
+  forget_memory_copies(group_, folder_.path());
+}
+
+void CheckpointStore::recover_from_disk(Log& log) {
   const auto found = group_.is_root() ? read_local_note(folder_.path()) : std::nullopt;
   if (group_.is_root() && has_damaged_note(folder_.path())) {
     log.warning(
@@ -198,7 +251,7 @@ void CheckpointStore::recover(Log& log) {
   std::erase_if(left.checkpoints, [&](const LocalCheckpoint& one) { return one.step < newest; });
   const bool has_newer = !left.checkpoints.empty();
   const auto owner = static_cast<int>(-group_.max(has_newer ? -group_.rank() : -group_.size()));
-  if (owner < group_.size()) return recover_from(owner, note, std::move(left), log);
+  if (owner < group_.size()) return recover_from_disk_of(owner, note, std::move(left), log);
   if (group_.max(left.lock.is_open() ? 1 : 0) == 0) {
     if (group_.is_root()) {
       log.warning(
@@ -214,7 +267,7 @@ void CheckpointStore::recover(Log& log) {
 }
 
 /// \param owner the rank whose node has newer checkpoints \param left of that rank: these
-void CheckpointStore::recover_from(int owner, const LocalNote& note, LeftOnDisk left, Log& log) {
+void CheckpointStore::recover_from_disk_of(int owner, const LocalNote& note, LeftOnDisk left, Log& log) {
   const bool is_owner = group_.rank() == owner;
   const std::int64_t step = group_.max(is_owner ? left.checkpoints.back().step : 0);
   const auto seen = is_owner ? read_local_note(folder_.path()) : std::nullopt;

@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint_folder.hpp"
 #include "checkpoint/checkpoint_writing.hpp"
 #include "checkpoint/local_checkpoints.hpp"
+#include "checkpoint/memory_copies.hpp"
 #include "unisono/base/counters.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/base/open_file.hpp"
@@ -42,19 +43,24 @@ class CheckpointStore {
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
-  /// Copies into the folder what a killed run has left on a node's local disk alone, whatever checkpoint.local says
-  /// now. Call before `newest`. \throws OutputError
+  /// Copies into the folder what a killed run has left on a node's local disk or in the nodes' memory alone, whatever
+  /// the config says now. Call before `newest`. \throws OutputError
   void recover(Log& log);
 
   /// Waits for the previous checkpoint, copies what this rank writes, and starts writing it. \param best whether to
   /// keep it also as best.h5 \throws OutputError of either checkpoint
   void write(const CheckpointHeader& header, const StoredVectors& state, bool best);
-  bool is_writing() const { return writing_.has_value(); }
+  /// With checkpoint.memory_every_steps: begins to copy the state to the nodes' memory. Where that fails, there is a
+  /// warning, and no copies are made from then on.
+  void copy_to_memory(const CheckpointHeader& header, const StoredVectors& state);
+  /// \throws ConfigError where a node has no room for the copies in its memory
+  void require_room(const StoredVectors& state) const;
+  bool is_writing() const { return writing_.has_value() || (copies_ && copies_->is_writing()); }
   /// Continues a write in progress; must be called from time to time. \throws OutputError of that write
   void advance();
-  /// Waits until all checkpoints are in the folder. \throws OutputError
+  /// Waits until all checkpoints are in the folder, and removes copies that are not newer. \throws OutputError
   void finish();
-  /// Of checkpoints since the store was made; nothing without checkpoint.local.
+  /// Of checkpoints and copies since the store was made; nothing where none go elsewhere than to the folder.
   void count(CounterSet& counters) const;
 
   /// Makes the best checkpoint, which is of this step, the newest: removes those of later steps.
@@ -83,7 +89,10 @@ class CheckpointStore {
   void finish_copying();
   void wait_for(const CheckpointDrain* drain);
   void require_copied(const std::string& problem);
-  void recover_from(int owner, const LocalNote& note, LeftOnDisk left, Log& log);
+  void recover_from_disk(Log& log);
+  void recover_from_disk_of(int owner, const LocalNote& note, LeftOnDisk left, Log& log);
+  void recover_from_memory(Log& log);
+  void warn_of_copies();
 
   comm::Communicator& group_;
   CheckpointFolder folder_;
@@ -99,6 +108,9 @@ class CheckpointStore {
   bool best_ = false;                     ///< whether it is the best one
   Buffer snapshot_;                       ///< of the last checkpoint; its memory is reused
   std::optional<CheckpointWriting> writing_;
+  std::int64_t written_ = -1;             ///< the step of the last checkpoint that was written; −1: none
+  std::unique_ptr<MemoryCopies> copies_;  ///< null: none are made
+  bool warned_of_copies_ = false;
 };
 
 }  // namespace unisono::session

@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <random>
 
 #include "checkpoint/checkpoint_folder.hpp"
+#include "checkpoint/checkpoint_pieces.hpp"
 #include "unisono/base/raw_file.hpp"
 
 namespace unisono::session {
@@ -64,35 +64,17 @@ namespace {
 
 constexpr std::chrono::milliseconds kLittle{100};
 
-/// Runs `work`. \return its error message; empty if it did not throw
-template <typename Work>
-std::string error_of(Work work) {
-  try {
-    work();
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
-
-std::uint64_t any_number() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
 }  // namespace
 
-CheckpointWriting::CheckpointWriting(comm::Communicator& group, CheckpointTarget target, const CheckpointHeader& header,
-                                     const StoredVectors& state, Buffer& snapshot)
+CheckpointWriting::CheckpointWriting(comm::Communicator& group, CheckpointTarget target,
+                                     std::unique_ptr<CheckpointContents> contents)
     : group_(group),
       target_(std::move(target)),
       aside_(target_.path + std::string(kUnfinished)),
-      header_(header),
-      state_(state),
-      snapshot_(snapshot) {
+      contents_(std::move(contents)) {
   create();
   find_writers();
-  copy_shards();
+  contents_->divide(group_, writer_, static_cast<int>(writers_.size()));
   start_writing();
 }
 
@@ -129,12 +111,10 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
 }
 
 void CheckpointWriting::create() {
-  begins_.clear();
   const std::string error = error_of([&] {
-    if (group_.is_root()) begins_ = create_checkpoint(aside_, any_number(), header_, state_);
+    if (group_.is_root()) contents_->create(aside_);
   });
   require_none({group_.broadcast_text(error)});
-  group_.broadcast_vector(begins_);
 }
 
 void CheckpointWriting::find_writers() {
@@ -147,134 +127,24 @@ void CheckpointWriting::find_writers() {
   }
   if (std::ssize(writers_) < group_.size() && target_.messages == nullptr) {
     writers_ = {0};
-    if (std::ranges::any_of(state_, &StoredVector::is_divided)) require_none({std::string(kMustBeShared)});
+    if (contents_->is_divided()) require_none({std::string(kMustBeShared)});
   }
   writer_ = static_cast<int>(std::ranges::find(writers_, group_.rank()) - writers_.begin());
-}
-
-void CheckpointWriting::copy_shards() {
-  std::size_t floats = 0, first_block = 0;
-  std::vector<std::size_t> ends;  // ends of the vectors in parts_
-  for (const StoredVector& vector : state_) {
-    const std::vector<Block>& blocks = vector.layout().blocks();
-    for (const Shard& shard : shards_to_write(vector, writer_, static_cast<int>(writers_.size()))) {
-      const auto count = static_cast<std::size_t>(size_of(shard.box));
-      parts_.push_back({.block = blocks[shard.block],
-                        .shard = shard,
-                        .number = first_block + shard.block,
-                        .copy = floats,
-                        .count = count});
-      floats += count;
-    }
-    first_block += blocks.size();
-    ends.push_back(parts_.size());
-  }
-  if (snapshot_.size() != static_cast<Index>(floats)) {
-    snapshot_ = Buffer();  // frees the old one first, so that never both exist
-    snapshot_ = Buffer(static_cast<Index>(floats));
-  }
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < state_.size(); ++i) {
-    copy_parts(state_[i], std::span(parts_).subspan(first, ends[i] - first));
-    first = ends[i];
-  }
-}
-
-void CheckpointWriting::copy_parts(const StoredVector& vector, std::span<const WrittenShard> parts) {
-  if (parts.empty()) return;
-  PlainValues values(*vector.memory, vector.values);
-  for (const WrittenShard& part : parts) pack(part.shard.place, values.view(), copy_of(part));
-}
-
-void CheckpointWriting::visit_shards(const WriteBytes& write) {
-  for (const WrittenShard& part : parts_)
-    write_box(part.block, part.shard.box, begins_[part.number], copy_of(part), write);
 }
 
 void CheckpointWriting::write_shards() {
   if (group_.is_root() && std::ssize(writers_) < group_.size() && target_.messages != nullptr) receive_shards();
   RawFile file(aside_, RawFile::Mode::update);
-  visit_shards([&file](std::uint64_t at, std::span<const std::byte> bytes) { file.write(at, bytes); });
+  contents_->visit([&file](std::uint64_t at, std::span<const std::byte> bytes) { file.write(at, bytes); });
   file.sync();
 }
 
-// Ranks that do not see the file send packets of pieces: the packet's size (0: the last one has been sent), then for
-// each piece its PieceHeader and its bytes.
-namespace {
-
-constexpr std::size_t kPacketBytes = 1 << 20;
-constexpr int kPacketSizeTag = 0, kPacketTag = 1;
-
-struct PieceHeader {
-  std::uint64_t at = 0, bytes = 0;  ///< place in the file, length
-};
-
-/// Waits for a message, asleep: the rank trains meanwhile.
-void wait_asleep(comm::Communicator& messages, comm::RequestPtr request) {
-  comm::Request* const one[] = {request.get()};
-  messages.wait_any(one, [] { return false; });
-  request->wait();
-}
-
-class PacketSender {
- public:
-  explicit PacketSender(comm::Communicator& messages) : messages_(messages) {}
-
-  void add(std::uint64_t at, std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      if (packet_.size() + sizeof(PieceHeader) >= kPacketBytes) send();
-      const std::size_t room = kPacketBytes - packet_.size() - sizeof(PieceHeader);
-      const auto piece = bytes.first(std::min(bytes.size(), room));
-      PieceHeader header{at, piece.size()};
-      const auto bytes_of_header = comm::bytes_of(header);
-      packet_.insert(packet_.end(), bytes_of_header.begin(), bytes_of_header.end());
-      packet_.insert(packet_.end(), piece.begin(), piece.end());
-      bytes = bytes.subspan(piece.size());
-      at += piece.size();
-    }
-  }
-  void finish() {
-    if (!packet_.empty()) send();
-    send();
-  }
-
- private:
-  /// An empty packet is only its size.
-  void send() {
-    std::uint64_t size = packet_.size();
-    wait_asleep(messages_, messages_.start_send(comm::bytes_of(size), 0, kPacketSizeTag));
-    if (size > 0) wait_asleep(messages_, messages_.start_send(packet_, 0, kPacketTag));
-    packet_.clear();
-  }
-
-  comm::Communicator& messages_;
-  std::vector<std::byte> packet_;
-};
-
-/// \return empty: the rank has sent all
-std::vector<std::byte> receive_packet(comm::Communicator& messages, int rank) {
-  std::uint64_t size = 0;
-  wait_asleep(messages, messages.start_receive(comm::bytes_of(size), rank, kPacketSizeTag));
-  std::vector<std::byte> packet(size);
-  if (size > 0) wait_asleep(messages, messages.start_receive(packet, rank, kPacketTag));
-  return packet;
-}
-
-void write_packet(RawFile& file, std::span<const std::byte> packet) {
-  while (!packet.empty()) {
-    PieceHeader header;
-    std::memcpy(&header, packet.data(), sizeof(header));
-    file.write(header.at, packet.subspan(sizeof(header), header.bytes));
-    packet = packet.subspan(sizeof(header) + header.bytes);
-  }
-}
-
-}  // namespace
-
+/// From a rank that does not see the file.
 void CheckpointWriting::send_shards() {
-  PacketSender sender(*target_.messages);
-  visit_shards([&sender](std::uint64_t at, std::span<const std::byte> bytes) { sender.add(at, bytes); });
-  sender.finish();
+  Packets packets([this](std::span<const std::byte> packet) { send_packet(*target_.messages, packet, 0); });
+  contents_->visit([&](std::uint64_t at, std::span<const std::byte> bytes) { packets.add(at, bytes); });
+  packets.finish();
+  send_packet(*target_.messages, {}, 0);
 }
 
 /// In turn from each rank, so that none waits long. After an error the rest is received nevertheless: the senders wait.
@@ -289,7 +159,9 @@ void CheckpointWriting::receive_shards() {
     const std::vector<std::byte> packet = receive_packet(*target_.messages, rank);
     try {
       if (!file && !failure) file.emplace(aside_, RawFile::Mode::update);
-      if (!failure) write_packet(*file, packet);
+      if (!failure) {
+        for_each_piece(packet, [&file](std::uint64_t at, std::span<const std::byte> bytes) { file->write(at, bytes); });
+      }
     } catch (const OutputError&) {
       failure = std::current_exception();
     }

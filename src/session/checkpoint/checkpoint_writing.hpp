@@ -3,16 +3,16 @@
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/checkpoint_contents.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
 #include "unisono/comm/communicator.hpp"
-#include "unisono/session/stored_checkpoint.hpp"
 
 namespace unisono::session {
 
@@ -42,11 +42,9 @@ struct CheckpointTarget {
 /// finished. The threads make no MPI calls, unless ranks that do not see the file send their shards.
 class CheckpointWriting {
  public:
-  /// Creates the file, copies this rank's shards and starts writing. Collective. \param snapshot memory for the copy;
-  /// must outlive this object \throws FailedWriting, on all ranks, as does `advance`; the incomplete file is then
-  /// removed
-  CheckpointWriting(comm::Communicator& group, CheckpointTarget target, const CheckpointHeader& header,
-                    const StoredVectors& state, Buffer& snapshot);
+  /// Creates the file, copies this rank's shards and starts writing. Collective. \throws FailedWriting, on all ranks,
+  /// as does `advance`; the incomplete file is then removed
+  CheckpointWriting(comm::Communicator& group, CheckpointTarget target, std::unique_ptr<CheckpointContents> contents);
   /// Waits for the thread. An unfinished checkpoint is removed.
   ~CheckpointWriting();
   CheckpointWriting(const CheckpointWriting&) = delete;
@@ -63,21 +61,10 @@ class CheckpointWriting {
 
  private:
   enum class Stage { writing, hashing, sealing, finished };
-  /// A part of a block that this rank writes.
-  struct WrittenShard {
-    const Block& block;
-    Shard shard;
-    std::size_t number;       ///< of the block among all of the state
-    std::size_t copy, count;  ///< floats in the snapshot: first, number
-  };
 
   void create();
   void find_writers();
   bool is_writer() const { return writer_ < std::ssize(writers_); }
-  void copy_shards();
-  void copy_parts(const StoredVector& vector, std::span<const WrittenShard> parts);
-  MutableView copy_of(const WrittenShard& part) { return snapshot_.view().subspan(part.copy, part.count); }
-  void visit_shards(const WriteBytes& write);
   void write_shards();
   void send_shards();
   void receive_shards();
@@ -92,13 +79,9 @@ class CheckpointWriting {
   comm::Communicator& group_;
   CheckpointTarget target_;
   std::string aside_;
-  CheckpointHeader header_;
-  StoredVectors state_;
-  Buffer& snapshot_;
-  std::vector<int> writers_;          ///< the ranks that write to the file, in order
-  int writer_ = 0;                    ///< this rank's number among them; as many as there are: it is none of them
-  std::vector<std::int64_t> begins_;  ///< of all blocks of the state: bytes from the file's start
-  std::vector<WrittenShard> parts_;
+  std::unique_ptr<CheckpointContents> contents_;
+  std::vector<int> writers_;           ///< the ranks that write to the file, in order
+  int writer_ = 0;                     ///< this rank's number among them; as many as there are: it is none of them
   std::vector<std::uint64_t> hashes_;  ///< this rank's, later all ranks'
   Stage stage_ = Stage::writing;
   std::future<std::string> work_;  ///< of the present stage; its result is an error message, or empty

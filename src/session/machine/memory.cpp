@@ -70,6 +70,17 @@ std::int64_t checkpoint_bytes(const HeldContext& context, std::int64_t states) {
   return kFloat * (own + common / context.ranks);
 }
 
+/// Two copies in the memory of the nodes: of what this rank keeps of a state that all hold or, where ranks hold what
+/// only they have, of its own part and another node's; and the snapshot from which they are made.
+std::int64_t copies_bytes(const HeldContext& context, std::int64_t states) {
+  if (context.config.checkpoint.memory_every_steps == 0) return 0;
+  const bool divided = !context.held.parameters->held_by_all() || context.strategy.optimizer_state_is_local();
+  if (divided) return (context.one_node ? 3 : 5) * checkpoint_bytes(context, states);
+  const std::int64_t all = (1 + states) * numbers_of(*context.held.parameters);
+  const int ranks_of_node = context.one_node ? context.ranks : 1;  // at least
+  return 3 * kFloat * (all + numbers_of(context.model.statistics_layout())) / ranks_of_node;
+}
+
 /// The examples of a rank's largest micro-batch; less if the set has fewer examples than a step takes.
 Index training_batch(const MemoryContext& context) {
   if (context.config.whole_batch()) return examples_of_pass(context.strategy, context.model, context.data);
@@ -237,6 +248,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
                                      unmixed_examples(context, batch) * context.data.features.size())},
       {"checkpoint being written",
        checkpoint_bytes(context, states + shards) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+  if (const std::int64_t copies = copies_bytes(context, states + shards); copies > 0)
+    items.push_back({"copies in memory", copies});
   if (const std::int64_t counted = counted_bytes(context); counted > 0)
     items.push_back({"counts and penalties of rows", counted});
   if (context.data.encoded) {

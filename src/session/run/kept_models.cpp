@@ -15,6 +15,9 @@ class KeptCheckpoints final : public KeptModels {
   void keep(const CheckpointHeader& header, const StoredVectors& state, bool best) override {
     store_.write(header, state, best);
   }
+  void copy(const CheckpointHeader& header, const StoredVectors& state) override {
+    store_.copy_to_memory(header, state);
+  }
   bool is_busy() const override { return store_.is_writing(); }
   void advance() override { store_.advance(); }
   void finish() override { store_.finish(); }

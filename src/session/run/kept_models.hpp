@@ -16,6 +16,8 @@ class KeptModels {
   virtual ~KeptModels() = default;
   /// Keeps the model of step header.step. \param best whether it is the one for `restore_best`
   virtual void keep(const CheckpointHeader& header, const StoredVectors& state, bool best) = 0;
+  /// Copies the state of step header.step to where it outlives a lost rank or node, as far as the config asks for it.
+  virtual void copy(const CheckpointHeader& /*header*/, const StoredVectors& /*state*/) {}
   /// Whether a write goes on in the background; call `advance` from time to time then, and `finish` at the end.
   virtual bool is_busy() const { return false; }
   virtual void advance() {}

@@ -381,6 +381,7 @@ RunResult Run::train() {
   if (is_complete()) return already_complete();
   outputs_.open({parts_, events_header_now(), job_.runtime()}, header_, log_);
   require_shared_folder();
+  if (checkpoints_) checkpoints_->require_room(state_of(parts_, training_));
   const std::vector<ConfigChange> changes = changes_now();
   for (const ConfigChange& change : changes) {
     log_.info(fmt::format("changed on request: {} from {} to {}", change.key, change.before, change.after));

@@ -297,6 +297,8 @@ void require_simulated(const settings::Config& config) {
   refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
   refuse(config.checkpoint.hours_between_failures > 0,
          "checkpoint.hours_between_failures: simulated ranks do not fail; remove it");
+  refuse(config.checkpoint.memory_every_steps > 0,
+         "checkpoint.memory_every_steps: simulated hosts have no memory of their own; remove it");
   refuse(!config.checkpoint.local.empty(), "checkpoint.local: simulated hosts have no disks; remove it");
 }
 

@@ -59,6 +59,8 @@ RunOutputs::RunOutputs(const RunPlan& plan, const RunOptions& options)
     : plan_(plan), options_(options), in_folder_(options.results == Results::in_folder), folder_(plan.folder.get()) {}
 
 void RunOutputs::begin(Log& log, const std::vector<std::string>& lines) {
+  if (in_folder_ && options_.existing == records::Existing::overwrite)
+    forget_memory_copies(plan_.group, records::checkpoints_of(plan_.config.run_folder()));
   if (folder_ && options_.existing == records::Existing::overwrite) {
     forget_local_checkpoints(records::checkpoints_of(folder_->path()));
     folder_->clear();

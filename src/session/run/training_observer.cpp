@@ -102,6 +102,8 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
       write_checkpoint();
     } else if (agreement_.wants_checkpoint() && !ends) {
       write_between_reports();
+    } else if (due_.copy && !ends) {
+      copy_between_reports();
     }
   }
   due_ = {};
@@ -111,8 +113,8 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
 std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   const settings::Config& config = context_.plan.config;
   std::int64_t next = (step / context_.steps_per_epoch + 1) * context_.steps_per_epoch;
-  for (const std::int64_t every :
-       {config.train.report_every_steps, config.train.evaluate_every_steps, config.checkpoint.every_steps}) {
+  for (const std::int64_t every : {config.train.report_every_steps, config.train.evaluate_every_steps,
+                                   config.checkpoint.every_steps, config.checkpoint.memory_every_steps}) {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
   // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
@@ -131,7 +133,8 @@ TrainingObserver::Due TrainingObserver::due_at(std::int64_t step) const {
   const settings::Config& config = context_.plan.config;
   Due due{.report = divides(config.train.report_every_steps, step),
           .evaluation = divides(config.train.evaluate_every_steps, step),
-          .checkpoint = divides(config.checkpoint.every_steps, step)};
+          .checkpoint = divides(config.checkpoint.every_steps, step),
+          .copy = divides(config.checkpoint.memory_every_steps, step)};
   if (step % context_.steps_per_epoch != 0) return due;
   const std::int64_t epochs = step / context_.steps_per_epoch;
   due.epoch = true;
@@ -373,22 +376,38 @@ void TrainingObserver::judge() {
                   selection_.undefined(), place_text(header_.step, context_.steps_per_epoch)));
 }
 
-void TrainingObserver::write_checkpoint() {
-  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+/// Checks the parameters, and completes the header that is stored with them. \return whether the model may be stored
+bool TrainingObserver::is_storable() {
   if (!parameters_are_finite()) {
-    interrupted_ = false;
-    return diverge(fmt::format("parameters are not finite after step {}", header_.step));
+    diverge(fmt::format("parameters are not finite after step {}", header_.step));
+    return false;
   }
   const TrainingParts& training = context_.training;
   if (training.optimizer) header_.optimizer_steps = training.optimizer->steps();
   if (training.method) header_.method = training.method->scalars();
   header_.strategy = context_.parts.strategy->scalars();
+  return true;
+}
+
+void TrainingObserver::write_checkpoint() {
+  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+  if (!is_storable()) return;
   pace_.note(context_.training.seconds.checkpoint);
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   if (!context_.plan.config.checkpoint.in_background) context_.kept.finish();
   newly_best_ = false;
   written_step_ = header_.step;
   written_threshold_ = header_.threshold;
+}
+
+/// In the nodes' memory; the losses since the last report go with the state.
+void TrainingObserver::copy_between_reports() {
+  if (header_.reported_step != header_.step) keep_unreported();
+  if (!has_diverged()) {
+    const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+    if (is_storable()) context_.kept.copy(header_, state_of(context_.parts, context_.training));
+  }
+  header_.unreported.clear();
 }
 
 /// A checkpoint at a step that nothing else is due at; the losses since the last report go with it.

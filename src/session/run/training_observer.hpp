@@ -118,9 +118,11 @@ class TrainingObserver final : public strategies::Observer {
   /// What is to be done after a step, or after the next one at which the ranks hold the same model.
   struct Due {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;
+    bool copy = false;  ///< in the nodes' memory: nothing that anybody sees
     bool any() const { return report || epoch || evaluation || checkpoint; }
     Due& operator|=(const Due& other) {
       report |= other.report, epoch |= other.epoch, evaluation |= other.evaluation, checkpoint |= other.checkpoint;
+      copy |= other.copy;
       return *this;
     }
   };
@@ -153,6 +155,8 @@ class TrainingObserver final : public strategies::Observer {
   void judge();
   void write_checkpoint();
   void write_between_reports();
+  void copy_between_reports();
+  bool is_storable();
   void advance_checkpoint();
   void finish_checkpoint();
   void say_metrics();
