@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -77,7 +79,8 @@ std::string all_of(const std::vector<std::string_view>& names) { return listed(n
 
 std::string duration_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} µs", 1e6 * seconds);
-  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
+  if (seconds < 1) return fmt::format("{:.3g} ms", 1e3 * seconds);
+  return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : grouped(std::llround(seconds)) + " s";
 }
 
 std::string count_of(std::int64_t count, std::string_view noun) {

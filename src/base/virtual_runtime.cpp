@@ -95,7 +95,7 @@ class VirtualRuntime::Scheduler {
   };
   using WorkPtr = std::shared_ptr<Work>;
 
-  Scheduler(int threads, Cost cost) : cost_(std::move(cost)), computations_(threads - 1) {}
+  Scheduler(int threads, Cost cost, double begin) : cost_(std::move(cost)), now_(begin), computations_(threads - 1) {}
 
   void run(int workers, const std::function<void(int)>& body, const std::function<void()>& stuck) {
     workers_.resize(static_cast<std::size_t>(workers));
@@ -227,7 +227,7 @@ class VirtualRuntime::Scheduler {
 
   StackPool stacks_;
   Cost cost_;
-  std::atomic<double> now_ = 0;  ///< computations on other threads may read it
+  std::atomic<double> now_;  ///< computations on other threads may read it
   std::uint64_t next_ = 0;
   std::int64_t count_ = 0;
   std::vector<Event> events_;  ///< a heap
@@ -255,8 +255,9 @@ class SimulatedWork final : public StartedWork {
 
 }  // namespace
 
-VirtualRuntime::VirtualRuntime(int threads, Cost cost, double seconds_per_update)
-    : scheduler_(std::make_unique<Scheduler>(threads, std::move(cost))), seconds_per_update_(seconds_per_update) {}
+VirtualRuntime::VirtualRuntime(int threads, Cost cost, double seconds_per_update, double begin)
+    : scheduler_(std::make_unique<Scheduler>(threads, std::move(cost), begin)),
+      seconds_per_update_(seconds_per_update) {}
 VirtualRuntime::~VirtualRuntime() = default;
 
 double VirtualRuntime::seconds() const { return scheduler_->now(); }

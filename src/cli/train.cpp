@@ -160,9 +160,16 @@ struct SimulateArguments : RunArguments {
   std::int64_t threads = 0;  ///< 0: all cores
 };
 
-/// "300 ms", "2.5 s", "1,200 s"
-std::string seconds_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
+/// What failures of simulated hosts have cost, beside the formula.
+void say_failures(const session::SimulationCost& cost, Log& log) {
+  const session::FailureCost& lost = cost.failures;
+  const auto share = [&](double seconds) { return 100 * seconds / cost.simulated_seconds; };
+  log.info(
+      fmt::format("{} cost {:.1f} % of the time: {:.1f} % for {}, {:.1f} % for work that was made again, {:.1f} % until "
+                  "the ranks trained again; to be expected with a checkpoint every {}: {:.1f} %",
+                  count_of(lost.failures, "failure"), share(lost.sum()), share(lost.for_checkpoints),
+                  count_of(lost.checkpoints, "checkpoint"), share(lost.made_again), share(lost.restarts),
+                  duration_text(lost.interval), 100 * lost.expected));
 }
 
 ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,
@@ -178,9 +185,10 @@ ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKin
   const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : usable_cpus();
   session::SimulationCost cost;
   const session::RunResult result = session::simulate(job, *settled, arguments.options(), threads, &cost);
-  log.info(fmt::format("simulated {} in {}, with {} gradients ({:.3g} a second)", seconds_text(cost.simulated_seconds),
-                       seconds_text(cost.seconds), cost.computations,
+  log.info(fmt::format("simulated {} in {}, with {} gradients ({:.3g} a second)", duration_text(cost.simulated_seconds),
+                       duration_text(cost.seconds), cost.computations,
                        static_cast<double>(cost.computations) / std::max(cost.seconds, 1e-9)));
+  if (cost.failures.failures > 0) say_failures(cost, log);
   return exit_code_of(result);
 }
 

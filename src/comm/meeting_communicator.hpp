@@ -362,8 +362,11 @@ class FirstError {
     std::exception_ptr& first = is_consequence ? consequence_ : cause_;
     if (!first) first = std::move(error);
   }
-  void rethrow() const {
+  void rethrow_cause() const {
     if (cause_) std::rethrow_exception(cause_);
+  }
+  void rethrow() const {
+    rethrow_cause();
     if (consequence_) std::rethrow_exception(consequence_);
   }
 

@@ -57,6 +57,21 @@ void describe_network(SimulationSettings& own, ConfigVisitor& visitor) {
        "µs");
 }
 
+void describe_failures(SimulationSettings& own, ConfigVisitor& visitor) {
+  visitor.field({.name = "hours_between_failures",
+                 .meaning = "mean time until one of all hosts fails, which ends the run; it starts again, from its "
+                            "newest checkpoint, on as many ranks; 0: no host fails",
+                 .unit = "hours",
+                 .range = at_least(0).at_most(1e7)},
+                own.hours_between_failures);
+  const auto seconds = [&visitor](std::string_view name, std::string_view meaning, double& value) {
+    visitor.field({.name = name, .meaning = meaning, .unit = "s", .range = at_least(0).at_most(1e7)}, value);
+  };
+  seconds("restart_seconds", "from a failure until the ranks train again: it is noticed, and they start",
+          own.restart_seconds);
+  seconds("checkpoint_seconds", "how long all ranks stand still for a checkpoint", own.checkpoint_seconds);
+}
+
 }  // namespace
 
 void SimulationSettings::describe(ConfigVisitor& visitor) {
@@ -70,6 +85,7 @@ void SimulationSettings::describe(ConfigVisitor& visitor) {
                 ranks_per_host);
   describe_speeds(*this, visitor);
   describe_network(*this, visitor);
+  describe_failures(*this, visitor);
 }
 
 }  // namespace unisono::settings

@@ -1,5 +1,6 @@
 """unisono simulate: ranks that train as real ones would; their time, speeds and links; studies of them; refusals."""
 
+import json
 import unittest
 
 from harness import BinaryTest, settings
@@ -132,6 +133,28 @@ class Simulate(BinaryTest):
         self.simulate("parts", *own, *ranks(3), "--resume")
         self.assert_same_bits("whole", "parts")
 
+    def test_failing_hosts_cost_time_and_no_bit(self):
+        # 20 steps of 24 examples: 6 s on each of 4 ranks, and a failure every 36.
+        own = ranks(4, "simulation.microseconds_per_example=1e6", "simulation.checkpoint_seconds=0.5")
+        often = settings("checkpoint.every_steps=2", "simulation.restart_seconds=5")
+        self.simulate("whole", *own, *often)
+        fail = settings("simulation.hours_between_failures=0.01")
+        told = self.simulate("failed", *own, *often, *fail).out
+        self.assert_same_bits("whole", "failed")
+        found = json.loads((self.folder / "failed/failures.json").read_text())
+        self.assertGreater(found["failures"], 1)
+        self.assertEqual(told.count("a host failed after"), found["failures"])
+        self.assertRegex(told, rf"{found['failures']} failures cost [\d.]+ % of the time: .* to be expected")
+        shares = found["shares"]
+        parts = shares["checkpoints"] + shares["made_again"] + shares["restarts"]
+        self.assertAlmostEqual(parts, shares["lost"], delta=1e-9)
+        self.assertAlmostEqual(shares["restarts"], 5 * found["failures"] / found["seconds"], delta=1e-9)
+        self.assertFalse((self.folder / "whole/failures.json").exists())
+        # The run chooses how often where the config says how often hosts fail.
+        itself = settings("checkpoint.hours_between_failures=0.01")
+        self.simulate("itself", *own, *fail, *itself)
+        self.assert_same_bits("whole", "itself")
+
     def test_what_is_no_simulation_is_refused(self):
         def refused(words, *arguments, command="simulate"):
             result = self.unisono(command, "config.toml", "--output", "none", *arguments)
@@ -148,7 +171,15 @@ class Simulate(BinaryTest):
         refused("remove [fault]", *settings("fault.emulated_seconds=0.1"), *ranks(4))
         refused("leaves some of the 200 ranks without", *settings("strategy.kind=gossip_async"), *ranks(200))
         refused("slow_share and slow_factor work together", *ranks(4, "simulation.slow_factor=2"))
+        refused("simulated hosts have no memory", *settings("checkpoint.memory_every_steps=5"), *ranks(4))
+        refused("simulated hosts do not fail", *settings("checkpoint.hours_between_failures=5"), *ranks(4))
+        refused("hours_between_failures", *ranks(4, "simulation.hours_between_failures=-1"))
+        refused("restart_seconds", *ranks(4, "simulation.restart_seconds=-1"))
         refused("servers", *settings("strategy.kind=parameter_server", "strategy.servers=4"), *ranks(4))
+        often = ranks(4, "simulation.hours_between_failures=1e-6")
+        result = self.simulate("often", *often, *settings("checkpoint.every_epochs=0"), code=1)
+        self.assertIn("3 simulated failures in a row came before a new checkpoint", result.err)
+        self.assertEqual(result.err.count("error:"), 1, result)
         result = self.unisono("simulate", "config.toml", *ranks(4), ranks=2)
         self.assertNotEqual(result.code, 0)
         self.assertIn("start it without mpirun", result.err)

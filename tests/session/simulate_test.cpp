@@ -117,6 +117,78 @@ TEST_CASE("ranks that are equally fast wait for messages, not for each other", "
   CHECK(result.seconds.exposed_communication > 0);
 }
 
+TEST_CASE("a run whose hosts fail ends with the bits of one without failures, some time later", "[simulate]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  const auto world = comm::make_self_communicator();
+  Log log(0, false);
+  Job job(*world, log);
+  RunOptions options;
+  options.watching = Watching::none;
+  Parameters whole, failed;
+  // 50 steps of 40 s, 2000 s in all, and a failure every 250.
+  const Overrides keys = {"simulation.microseconds_per_example=1e7",
+                          "simulation.checkpoint_seconds=3",
+                          "simulation.restart_seconds=20",
+                          "checkpoint.every_steps=2",
+                          "checkpoint.every_epochs=0",
+                          "train.epochs=10",
+                          "simulation.nanoseconds_per_update=0",
+                          "train.report_every_steps=7"};
+  const auto made = [&](const std::string& name, const Overrides& more, Parameters& parameters) {
+    settings::Config config = perceptron(points, with(with(keys, more), {"output=\"" + folder.path(name) + "\""}));
+    options.parameters = &parameters;
+    SimulationCost cost;
+    CHECK(simulate(job, *settle_simulation(job, config), options, 1, &cost).status == RunStatus::complete);
+    return cost;
+  };
+  for (const Overrides& ranks :
+       std::vector<Overrides>{{"simulation.ranks=2"},
+                              {"simulation.ranks=1", "train.batch_size=4"},
+                              {"simulation.ranks=2", "strategy.kind=\"averaging\"", "strategy.period=2"}}) {
+    INFO(ranks.back());
+    const std::string name = std::to_string(ranks.size());
+    const SimulationCost without = made("whole" + name, ranks, whole);
+    CHECK(without.failures.failures == 0);
+    const SimulationCost with_failures =
+        made("failed" + name, with(ranks, {"simulation.hours_between_failures=0.07"}), failed);
+    CHECK(whole == failed);
+    const FailureCost& lost = with_failures.failures;
+    CHECK(lost.failures >= 3);
+    CHECK(lost.restarts == Approx(20.0 * static_cast<double>(lost.failures)));
+    CHECK(lost.for_checkpoints == Approx(3.0 * static_cast<double>(lost.checkpoints)));
+    CHECK(lost.made_again > 0);
+    CHECK(lost.made_again < 100.0 * static_cast<double>(lost.failures));  // two steps, and a checkpoint
+    CHECK(with_failures.computations > without.computations);
+    // What is not lost is what the run without failures takes; messages are short.
+    const double useful = with_failures.simulated_seconds - lost.sum();
+    CHECK(useful == Approx(without.simulated_seconds - 3.0 * static_cast<double>(lost.checkpoints)).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("a run that never reaches a checkpoint between failures is given up", "[simulate]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  const auto world = comm::make_self_communicator();
+  Log log(0, false);
+  Job job(*world, log);
+  RunOptions options;
+  options.watching = Watching::none;
+  const settings::Config config = perceptron(
+      points, with(kThree, {"simulation.microseconds_per_example=1e7", "checkpoint.every_epochs=0",
+                            "simulation.hours_between_failures=0.01", "output=\"" + folder.path("run") + "\""}));
+  CHECK_THROWS_WITH(simulate(job, config, options, 1),
+                    Contains("3 simulated failures in a row came before a new checkpoint"));
+  refused_simulation(perceptron(points, with(kThree, {"simulation.hours_between_failures=1"})), "give it a run folder");
+  refused_simulation(perceptron(points, with(kThree, {"checkpoint.hours_between_failures=1"})),
+                     "simulated hosts do not fail");
+}
+
+TEST_CASE("the formula of what failures cost", "[simulate]") {
+  // 1 s for a checkpoint every 85 s, 70 s until the ranks train again, a failure every hour.
+  CHECK(expected_failure_cost(1, 85, 70, 3600) == Approx(1.0 / 85 + (42.5 + 70) / 3600));
+}
+
 TEST_CASE("what an example takes is measured where the config leaves it open", "[simulate]") {
   const ScratchFolder folder;
   const auto world = comm::make_self_communicator();

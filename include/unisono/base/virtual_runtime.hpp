@@ -22,7 +22,8 @@ class VirtualRuntime final : public Runtime {
 
   /// \param threads of this machine that compute; one of them is the caller's of `run`
   /// \param seconds_per_update of a parameter
-  VirtualRuntime(int threads, Cost cost, double seconds_per_update = 0);
+  /// \param begin the simulated second at which the simulation begins
+  VirtualRuntime(int threads, Cost cost, double seconds_per_update = 0, double begin = 0);
   ~VirtualRuntime() override;
   VirtualRuntime(const VirtualRuntime&) = delete;
   VirtualRuntime& operator=(const VirtualRuntime&) = delete;
@@ -34,9 +35,9 @@ class VirtualRuntime final : public Runtime {
   void compute(std::int64_t examples, const std::function<void()>& work) const override;
   void pass_update(std::int64_t parameters) const override;
 
-  /// Runs body(worker) for all workers in [0, workers), from simulated second 0 on. Returns when all have ended.
-  /// \param body must not throw
-  /// \param stuck called where everybody waits and nothing will happen any more; it must let someone go on
+  /// Runs body(worker) for all workers in [0, workers), from the first simulated second on. Returns when all have
+  /// ended. \param body must not throw \param stuck called where everybody waits and nothing will happen any more; it
+  /// must let someone go on
   void run(int workers, const std::function<void(int worker)>& body, const std::function<void()>& stuck);
 
   // For communicators of simulated workers.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "unisono/base/virtual_runtime.hpp"
@@ -23,7 +24,10 @@ struct SimulatedNetwork {
 /// Runs body(communicator) on so many simulated ranks. Their messages take simulated time; collectives take as long as
 /// the algorithms that run between real hosts would. When all have ended, the first exception other than a PeerFailure
 /// is rethrown.
-void run_simulated(VirtualRuntime& runtime, int ranks, const SimulatedNetwork& network,
-                   const std::function<void(Communicator&)>& body);
+/// \param fails_at the simulated second at which a host fails: all ranks get a PeerFailure when they next communicate
+/// \return whether it did: false where all have ended before
+bool run_simulated(VirtualRuntime& runtime, int ranks, const SimulatedNetwork& network,
+                   const std::function<void(Communicator&)>& body,
+                   double fails_at = std::numeric_limits<double>::infinity());
 
 }  // namespace unisono::comm

@@ -1,5 +1,6 @@
 #include "unisono/comm/simulated.hpp"
 
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
@@ -7,13 +8,20 @@
 
 namespace unisono::comm {
 
-void run_simulated(VirtualRuntime& runtime, int ranks, const SimulatedNetwork& network,
-                   const std::function<void(Communicator&)>& body) {
+bool run_simulated(VirtualRuntime& runtime, int ranks, const SimulatedNetwork& network,
+                   const std::function<void(Communicator&)>& body, double fails_at) {
   std::vector<int> members(static_cast<std::size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
   const auto world = std::make_shared<simulated::World>(runtime, network, ranks);
   const auto group = std::make_shared<simulated::Group>(world, std::move(members));
   FirstError errors;
+  bool has_failed = false;
+  if (std::isfinite(fails_at)) {
+    runtime.at(fails_at, [&has_failed, world] {
+      has_failed = true;
+      world->fail("a simulated host has failed");
+    });
+  }
   try {
     runtime.run(
         ranks, [&](int rank) { run_rank(group, rank, body, errors); }, [&] { world->fail_as_stuck(); });
@@ -21,7 +29,8 @@ void run_simulated(VirtualRuntime& runtime, int ranks, const SimulatedNetwork& n
     errors.rethrow();
     throw;
   }
-  errors.rethrow();
+  has_failed ? errors.rethrow_cause() : errors.rethrow();
+  return has_failed;
 }
 
 }  // namespace unisono::comm

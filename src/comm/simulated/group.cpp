@@ -40,6 +40,11 @@ std::string Group::host(int rank) const {
   return fmt::format("simulated-{}", world_->network.host_of(world_rank(rank)));
 }
 
+void Group::set_step(int rank, std::int64_t step) {
+  if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+  world_->steps[static_cast<std::size_t>(world_rank(rank))] = step;
+}
+
 // --- Collectives -----------------------------------------------------------------------------------------------------
 
 RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, const Action& action) {

@@ -67,7 +67,8 @@ class Group : public Membership, public std::enable_shared_from_this<Group> {
   const std::shared_ptr<World>& shared_world() const { return world_; }
   Group& node_of(int rank) { return nodes_.empty() ? *this : *nodes_[static_cast<std::size_t>(place(rank).node)]; }
   std::string host(int rank) const;
-  void set_step(int rank, std::int64_t step) { world_->steps[static_cast<std::size_t>(world_rank(rank))] = step; }
+  /// \throws PeerFailure where a host has failed: a rank without messages learns of it here
+  void set_step(int rank, std::int64_t step);
 
   /// Joins this rank's next collective. Where it is the last to arrive, the collective begins.
   RendezvousPtr arrive(int rank, const Collective& collective, void* part, const Action& action);

@@ -408,6 +408,7 @@ ObserverContext Run::observer_context() {
           .training = training_,
           .wish = wish,
           .evaluated = options_.evaluated,
+          .before_checkpoint = options_.before_checkpoint,
           .steps_per_epoch = source_->steps_per_epoch(),
           .kept = *kept_,
           .criteria = criteria_,

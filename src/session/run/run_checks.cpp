@@ -295,8 +295,10 @@ void require_simulated(const settings::Config& config) {
          "fault: simulated ranks are slowed down by simulation.slow_share and step_times; "
          "remove [fault]");
   refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
-  refuse(config.checkpoint.hours_between_failures > 0,
-         "checkpoint.hours_between_failures: simulated ranks do not fail; remove it");
+  refuse(
+      config.checkpoint.hours_between_failures > 0 && config.simulation.hours_between_failures == 0,
+      "checkpoint.hours_between_failures: simulated hosts do not fail; set simulation.hours_between_failures, too, or "
+      "remove it");
   refuse(config.checkpoint.memory_every_steps > 0,
          "checkpoint.memory_every_steps: simulated hosts have no memory of their own; remove it");
   refuse(!config.checkpoint.local.empty(), "checkpoint.local: simulated hosts have no disks; remove it");

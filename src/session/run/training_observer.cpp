@@ -392,6 +392,7 @@ bool TrainingObserver::is_storable() {
 void TrainingObserver::write_checkpoint() {
   const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
   if (!is_storable()) return;
+  if (context_.before_checkpoint) context_.before_checkpoint(header_.step);
   pace_.note(context_.training.seconds.checkpoint);
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   if (!context_.plan.config.checkpoint.in_background) context_.kept.finish();

@@ -64,6 +64,7 @@ struct ObserverContext {
   TrainingParts& training;
   std::function<StopWish()> wish;  ///< returns this rank's wish to stop
   const std::function<void(std::int64_t, const std::vector<models::Metric>&)>& evaluated;  ///< RunOptions::evaluated
+  const std::function<void(std::int64_t)>& before_checkpoint;  ///< RunOptions::before_checkpoint
   std::int64_t steps_per_epoch;
   KeptModels& kept;
   const Criteria& criteria;

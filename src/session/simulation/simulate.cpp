@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "checkpoint/checkpoint_folder.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/base/virtual_runtime.hpp"
 #include "unisono/comm/simulated.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/settled.hpp"
 
@@ -103,6 +108,155 @@ settings::Config trial_config(const settings::Config& config, std::int64_t steps
   return trial;
 }
 
+/// A run on simulated ranks, which starts again when a simulated host fails.
+class Simulation {
+ public:
+  Simulation(Job& job, const settings::Config& config, const RunOptions& options, int threads)
+      : job_(job),
+        config_(config),
+        options_(options),
+        threads_(threads),
+        costs_(config.simulation, static_cast<std::uint64_t>(config.seed)) {
+    options_.before_checkpoint = [this](std::int64_t step) { pass_checkpoint(step); };
+  }
+
+  RunResult train(SimulationCost* cost) {
+    if (config_.simulation.hours_between_failures > 0 && options_.results == Results::nowhere) {
+      throw ConfigError(
+          "simulation.hours_between_failures: a run that starts again goes on from its checkpoints, but this one "
+          "writes "
+          "nothing; give it a run folder, or set 0");
+    }
+    // All ranks train on views of one set.
+    const auto set = job_.open_set(job_.ranks(), config_.data, static_cast<std::uint64_t>(config_.seed));
+    require_examples_for_all(config_, (*set)->info().train);
+    const Stopwatch watch;
+    while (fails()) start_again();
+    if (config_.simulation.hours_between_failures > 0) conclude();
+    if (cost != nullptr) {
+      *cost = {
+          .simulated_seconds = begin_, .seconds = watch.seconds(), .computations = computations_, .failures = lost_};
+    }
+    return result_;
+  }
+
+ private:
+  /// A checkpoint.
+  struct Passed {
+    std::int64_t step;
+    double seconds;  ///< when it was over
+  };
+
+  /// Trains until the end, or until a host fails. \return whether one did
+  bool fails() {
+    const double fails_at = next_failure();
+    VirtualRuntime runtime(
+        threads_,
+        [this](int rank, std::int64_t examples, std::uint64_t number) {
+          return costs_.seconds(rank, examples, (static_cast<std::uint64_t>(lost_.failures) << 32) + number);
+        },
+        1e-9 * config_.simulation.nanoseconds_per_update, begin_);
+    runtime_ = &runtime;
+    const bool has_failed = comm::run_simulated(
+        runtime, static_cast<int>(config_.simulation.ranks), network_of(config_.simulation),
+        [&](comm::Communicator& group) {
+          Log silent(group.rank(), /*terminal=*/false);
+          Job part(job_, group, group.is_root() ? job_.log() : silent, &runtime);
+          const RunResult own = run(part, group, config_, options_);
+          if (group.is_root()) result_ = own;
+        },
+        fails_at);
+    computations_ += runtime.computations();
+    if (!has_failed) count_checkpoints();
+    begin_ = has_failed ? fails_at : runtime.seconds();
+    return has_failed;
+  }
+
+  /// Compares what failures have cost with the formula.
+  void conclude() {
+    const SimulationSettings& own = config_.simulation;
+    lost_.interval = (begin_ - lost_.made_again - lost_.restarts) /
+                     static_cast<double>(std::max<std::int64_t>(lost_.checkpoints, 1));
+    lost_.expected = expected_failure_cost(own.checkpoint_seconds, lost_.interval, own.restart_seconds,
+                                           3600 * own.hours_between_failures);
+    const nlohmann::ordered_json shares = {{"checkpoints", lost_.for_checkpoints / begin_},
+                                           {"made_again", lost_.made_again / begin_},
+                                           {"restarts", lost_.restarts / begin_},
+                                           {"lost", lost_.sum() / begin_},
+                                           {"expected", lost_.expected}};
+    const nlohmann::ordered_json found = {{"failures", lost_.failures},
+                                          {"checkpoints", lost_.checkpoints},
+                                          {"seconds", begin_},
+                                          {"seconds_between_checkpoints", lost_.interval},
+                                          {"shares", shares}};
+    records::write_text_file(config_.run_folder() + "/failures.json", found.dump(2) + "\n");
+  }
+
+  /// Exponentially distributed, from the present moment on.
+  double next_failure() const {
+    const double mean = 3600 * config_.simulation.hours_between_failures;
+    if (mean == 0) return std::numeric_limits<double>::infinity();
+    RandomStream random(static_cast<std::uint64_t>(config_.seed), Purpose::simulation,
+                        static_cast<std::uint64_t>(lost_.failures), std::numeric_limits<std::uint32_t>::max());
+    return begin_ - mean * std::log1p(-static_cast<double>(random.uniform()));
+  }
+
+  /// All ranks stand still for it. What comes after a failure is not written.
+  void pass_checkpoint(std::int64_t step) {
+    if (const double seconds = config_.simulation.checkpoint_seconds; seconds > 0) runtime_->sleep(seconds);
+    if (runtime_->worker() == 0) passed_.push_back({step, runtime_->seconds()});
+  }
+
+  /// Notes the checkpoints of this start that were written. \return the last one
+  Passed count_checkpoints() {
+    const std::int64_t newest = CheckpointFolder(records::checkpoints_of(config_.run_folder()), 1).newest_step();
+    Passed last{newest, began_};
+    for (const Passed& one : std::exchange(passed_, {})) {
+      if (one.step > newest) continue;
+      last = one;
+      ++lost_.checkpoints;
+      lost_.for_checkpoints += config_.simulation.checkpoint_seconds;
+    }
+    return last;
+  }
+
+  void start_again() {
+    constexpr int kMostInVain = 3;
+    const double failed_at = begin_;
+    const Passed last = count_checkpoints();
+    ++lost_.failures;
+    lost_.made_again += failed_at - last.seconds;
+    lost_.restarts += config_.simulation.restart_seconds;
+    in_vain_ = last.step > newest_ ? 0 : in_vain_ + 1;
+    newest_ = std::max(newest_, last.step);
+    if (in_vain_ == kMostInVain) {
+      throw TrainingError(
+          fmt::format("{} simulated failures in a row came before a new checkpoint: write them more often "
+                      "(checkpoint.every_steps), or raise simulation.hours_between_failures",
+                      kMostInVain));
+    }
+    begin_ = began_ = failed_at + config_.simulation.restart_seconds;
+    options_.existing = records::Existing::resume;
+    job_.log().info(fmt::format(
+        "a host failed after {}; {}", duration_text(failed_at),
+        last.step < 0 ? "the run starts at its first step" : fmt::format("the run goes on from step {}", last.step)));
+  }
+
+  Job& job_;
+  const settings::Config& config_;
+  RunOptions options_;
+  int threads_;
+  StepCosts costs_;
+  VirtualRuntime* runtime_ = nullptr;  ///< of the present start
+  double began_ = 0, begin_ = 0;       ///< the present start's first simulated second; the present one
+  std::vector<Passed> passed_;         ///< checkpoints of the present start
+  std::int64_t newest_ = -1;
+  int in_vain_ = 0;  ///< failures in a row without a new checkpoint
+  std::int64_t computations_ = 0;
+  FailureCost lost_;
+  RunResult result_;
+};
+
 }  // namespace
 
 std::optional<settings::Config> settle_simulation(Job& job, settings::Config config) {
@@ -136,31 +290,13 @@ std::optional<settings::Config> settle_simulation(Job& job, settings::Config con
   return config;
 }
 
+double expected_failure_cost(double checkpoint, double interval, double restart, double between_failures) {
+  return checkpoint / interval + (interval / 2 + restart) / between_failures;
+}
+
 RunResult simulate(Job& job, const settings::Config& config, const RunOptions& options, int threads,
                    SimulationCost* cost) {
-  const auto ranks = static_cast<int>(config.simulation.ranks);
-  // All ranks train on views of one set.
-  const auto set = job.open_set(job.ranks(), config.data, static_cast<std::uint64_t>(config.seed));
-
-  require_examples_for_all(config, (*set)->info().train);
-  const StepCosts costs(config.simulation, static_cast<std::uint64_t>(config.seed));
-  const Stopwatch watch;
-  RunResult result;
-  VirtualRuntime runtime(
-      threads,
-      [&costs](int rank, std::int64_t examples, std::uint64_t number) { return costs.seconds(rank, examples, number); },
-      1e-9 * config.simulation.nanoseconds_per_update);
-  comm::run_simulated(runtime, ranks, network_of(config.simulation), [&](comm::Communicator& group) {
-    Log silent(group.rank(), /*terminal=*/false);
-    Job part(job, group, group.is_root() ? job.log() : silent, &runtime);
-    const RunResult own = run(part, group, config, options);
-    if (group.is_root()) result = own;
-  });
-  if (cost != nullptr) {
-    *cost = {
-        .simulated_seconds = runtime.seconds(), .seconds = watch.seconds(), .computations = runtime.computations()};
-  }
-  return result;
+  return Simulation(job, config, options, threads).train(cost);
 }
 
 }  // namespace unisono::session
