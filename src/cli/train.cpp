@@ -164,12 +164,12 @@ struct SimulateArguments : RunArguments {
 void say_failures(const session::SimulationCost& cost, Log& log) {
   const session::FailureCost& lost = cost.failures;
   const auto share = [&](double seconds) { return 100 * seconds / cost.simulated_seconds; };
-  log.info(
-      fmt::format("{} cost {:.1f} % of the time: {:.1f} % for {}, {:.1f} % for work that was made again, {:.1f} % until "
-                  "the ranks trained again; to be expected with a checkpoint every {}: {:.1f} %",
-                  count_of(lost.failures, "failure"), share(lost.sum()), share(lost.for_checkpoints),
-                  count_of(lost.checkpoints, "checkpoint"), share(lost.made_again), share(lost.restarts),
-                  duration_text(lost.interval), 100 * lost.expected));
+  log.info(fmt::format(
+      "{} cost {:.1f} % of the time: {:.1f} % for {}, {:.1f} % for work that was made again, {:.1f} % until "
+      "the ranks trained again; to be expected with a checkpoint every {}: {:.1f} %",
+      count_of(lost.failures, "failure"), share(lost.sum()), share(lost.for_checkpoints),
+      count_of(lost.checkpoints, "checkpoint"), share(lost.made_again), share(lost.restarts),
+      duration_text(lost.interval), 100 * lost.expected));
 }
 
 ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKinds& models, comm::MpiSession& session,

@@ -16,6 +16,8 @@ WAYS = {
     "allreduce": settings(),
     "averaging": settings("strategy.kind=averaging", "strategy.period=3", "strategy.optimizer_state=keep"),
 }
+OFTEN = settings("checkpoint.every_steps=3")
+IN_MEMORY = settings("checkpoint.every_epochs=0", "checkpoint.memory_every_steps=3")
 
 
 class Restarts(BinaryTest):
@@ -30,10 +32,10 @@ class Restarts(BinaryTest):
         return bool(ranks)
 
     def test_killed_ranks_end_with_the_bits_of_an_undisturbed_run(self):
-        for name, strategy in WAYS.items():
-            with self.subTest(name):
-                whole, killed = f"whole {name}", f"killed {name}"
-                common = (*settings(f"train.epochs={EPOCHS}", "checkpoint.every_steps=3"), *strategy)
+        for name, kept in (("allreduce", OFTEN), ("averaging", OFTEN), ("averaging", IN_MEMORY)):
+            with self.subTest(name, kept=kept):
+                whole, killed = f"whole {name} {len(kept)}", f"killed {name} {len(kept)}"
+                common = (*settings(f"train.epochs={EPOCHS}"), *kept, *WAYS[name])
                 self.train(whole, *common, ranks=2)
                 slowly = settings("fault.emulated_seconds=0.02")
                 with self.launched("--output", killed, *common, *slowly) as process:
@@ -44,6 +46,8 @@ class Restarts(BinaryTest):
                     output = process.communicate(timeout=120)[0]
                 self.assertEqual(process.returncode, 0, output)
                 self.assertIn("launch: restart 1 of 20, from step", output)
+                if kept == IN_MEMORY:
+                    self.assertIn("is in the nodes' memory alone", output)
                 self.assert_same_bits(whole, killed)
                 self.assertEqual(self.summary(killed)["test"], self.summary(whole)["test"])
 

@@ -277,10 +277,12 @@ class Restarts(ScriptTest):
         result = self.launch(body, "-o", f"-x {quoted}", EXPECTED=value)
         self.assertEqual(result.returncode, 0, result)
 
-    def test_a_checkpoint_on_a_local_disk_is_taken(self):
-        body = "mkdir -p run/checkpoints; touch run/checkpoints/local.txt; kill -KILL $$"
-        result = self.launch("resumes $* && ends_with 0; " + body)
-        self.assertEqual(result.returncode, 0, result)
+    def test_a_checkpoint_on_a_local_disk_or_in_memory_is_taken(self):
+        for note, said in (("local", "step 0,"), ("memory", "step 0 or a later copy in memory,")):
+            body = f"mkdir -p run/checkpoints; touch run/checkpoints/{note}.txt; kill -KILL $$"
+            result = self.launch("resumes $* && ends_with 0; " + body)
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn(f"launch: restart 1 of 5, from {said} on", result.stderr)
 
     def test_lost_messages_and_unasked_interruptions_are_restarted(self):
         for code in (5, 75):

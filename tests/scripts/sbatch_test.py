@@ -64,6 +64,11 @@ class Sbatch(ScriptTest):
         self.train(SLURM_RESTART_COUNT="1")
         self.assertEqual(self.options(), ["--resume", "--set", "train.epochs=3"])
 
+    def test_a_run_whose_state_is_in_memory_is_resumed(self):
+        self.write("runs/x/checkpoints/memory.txt")
+        self.train(SLURM_RESTART_COUNT="1")
+        self.assertEqual(self.options(), ["--resume", "--set", "train.epochs=3"])
+
     def test_a_requeued_job_without_a_checkpoint_begins_anew(self):
         self.write("runs/x/config.toml")
         self.train(SLURM_RESTART_COUNT="1")
