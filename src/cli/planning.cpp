@@ -7,6 +7,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/planning/planning.hpp"
+#include "unisono/records/run_folder.hpp"
 #include "unisono/session/run_plan.hpp"
 
 namespace unisono::cli {
@@ -23,6 +24,9 @@ struct InfoArguments : Planned<planning::InfoOptions> {
   std::string timeline;
 };
 using BenchArguments = Planned<planning::BenchOptions>;
+struct PlanArguments : Planned<planning::PlanOptions> {
+  bool grade = false;
+};
 
 /// \param work planning::info or planning::bench
 template <typename Options, typename Work>
@@ -113,7 +117,7 @@ void add_bench(Command app, Chosen& chosen) {
 }
 
 void add_plan(Command app, Chosen& chosen) {
-  const auto arguments = std::make_shared<Planned<planning::PlanOptions>>();
+  const auto arguments = std::make_shared<PlanArguments>();
   planning::PlanOptions& options = arguments->options;
   Command command = app.add_subcommand(
       "plan", "predict how fast ways of training a network would be on some hosts, and recommend one");
@@ -140,10 +144,17 @@ void add_plan(Command app, Chosen& chosen) {
   command.add_option("--write", options.write, "write the recommended config into this file").type_name("FILE");
   command.add_flag("--overwrite", options.overwrite, "replace these files");
   command.add_flag("--json", options.json, "print the result as one JSON object");
+  command.add_flag("--grade", arguments->grade,
+                   "CONFIG is the folder of a run that has ended, on as many ranks: compare what would have been "
+                   "predicted with what happened");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       arguments->options.models = chosen.models;
-      return run_planned(*arguments, chosen.models, session, log, planning::plan);
+      if (arguments->grade) {
+        arguments->options.grade = arguments->config.path;
+        arguments->config.path = records::config_of(arguments->options.grade);
+      }
+      return run_planned<planning::PlanOptions>(*arguments, chosen.models, session, log, planning::plan);
     };
   });
 }

@@ -33,9 +33,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"config.toml",  "data.json",   "dictionary.h5", "metrics.jsonl",
-                                 "summary.json", "log.txt",     "checkpoints",   "events.bin",
-                                 "replay",       "tensorboard", "report.html"};
+constexpr std::array kResults = {"config.toml", "data.json",     "dictionary.h5",  "metrics.jsonl", "summary.json",
+                                 "log.txt",     "checkpoints",   "events.bin",     "replay",        "tensorboard",
+                                 "report.html", "failures.json", "prediction.json"};
 
 constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
 

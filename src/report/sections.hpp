@@ -27,6 +27,10 @@ Section section_of_metrics(const RunHistory& run);
 Section section_of_steps(const RunHistory& run);
 /// Examples per second, and where the time went.
 Section section_of_time(const RunHistory& run);
+/// A prediction of its speed beside what happened, where `unisono plan --grade` has made one.
+Section section_of_prediction(const RunHistory& run);
+/// What failures of simulated hosts cost.
+Section section_of_failures(const RunHistory& run);
 /// What the strategy counted: histograms of staleness, servers and workers, counters over time.
 Section section_of_counters(const RunHistory& run);
 /// Other figures of the summary: bytes sent, memory, a comparison.

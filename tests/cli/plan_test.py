@@ -114,6 +114,54 @@ class Plan(BinaryTest):
         self.assertIn("choose another name, or set --overwrite", self.refused(2, "--write", "chosen.toml"))
         self.succeed("plan", "net.toml", "--write", "chosen.toml", "--overwrite")
 
+    def test_a_run_is_held_against_its_prediction(self):
+        self.train("run", ranks=2, config="net.toml")
+        self.succeed("plan", "net.toml", "--save-profile", "profile.toml", ranks=2)
+        grade = json.loads(self.succeed("plan", "run", "--grade", "--profile", "profile.toml", "--json").out)
+        parts = {part["part"]: part for part in grade["parts"]}
+        predicted = self.plan("--profile", "profile.toml", *settings("strategy.kind=allreduce"))["predictions"]
+        [own] = [way for way in predicted if way["as_configured"] and way["ranks_per_host"] == 2]
+        seconds = own["seconds"]
+        self.assertAlmostEqual(parts["a step"]["predicted"], seconds["step"])
+        self.assertAlmostEqual(parts["computing"]["predicted"], seconds["gradient"] + seconds["update"])
+        self.assertAlmostEqual(parts["messages and waiting"]["predicted"], seconds["messages"] + seconds["waiting"])
+        self.assertEqual(parts["examples a second"]["predicted"], own["examples_per_second"])
+        summary = self.summary("run")
+        self.assertEqual(parts["memory of a rank"]["happened"], summary["peak_memory_bytes"])
+        self.assertEqual(parts["examples a second"]["happened"], summary["examples_per_second"])
+        self.assertAlmostEqual(parts["a step"]["happened"], 24 / summary["examples_per_second"])
+        happened = [parts[part]["happened"] for part in list(parts)[1:4]]
+        self.assertAlmostEqual(sum(happened), parts["a step"]["happened"])
+        spent = summary["seconds"]
+        share = (spent["compute"] + spent["optimizer"]) / (
+            spent["total"] - spent["evaluation"] - spent["checkpoint"]
+        )
+        self.assertAlmostEqual(happened[0] / sum(happened), share, delta=1e-6)
+        self.assertEqual(json.loads((self.folder / "run/prediction.json").read_text()), grade)
+        told = self.succeed("plan", "run", "--grade", ranks=2).out
+        self.assertRegex(told, r"a step +[\d.]+ .s +[\d.]+ .s +[+-]\d+ %")
+        self.assertIn("predicted for 1 host × 2 ranks of 1 thread, beside what happened in run", told)
+        self.succeed("report", "run", "--output", "run.html")
+        self.assertIn("Predicted and happened", (self.folder / "run.html").read_text())
+
+    def test_a_run_that_cannot_be_graded_is_refused(self):
+        self.train("run", config="net.toml")
+        for words, ranks, code, message in (
+            (("run", "--grade"), 2, 2, "the run had 1 host × 1 rank of 1 thread, but these are 1 host × 2 ranks"),
+            (("run", "--grade", "--hosts", "2"), 0, 2, "leave --hosts"),
+            (("run", "--grade", "--write", "x.toml"), 0, 2, "leave --hosts, --write"),
+            (("nowhere", "--grade"), 0, 2, "nowhere/config.toml"),
+        ):
+            with self.subTest(words):
+                result = self.unisono("plan", *words, ranks=ranks)
+                self.assertEqual(result.code, code, result)
+                self.assertIn(message, result.err)
+                self.assertLessEqual(result.err.count("error"), 1, result)
+        (self.folder / "run/summary.json").write_text("{")
+        result = self.unisono("plan", "run", "--grade")
+        self.assertEqual(result.code, 4, result)
+        self.assertIn("has no summary of steps", result.err)
+
     def test_what_cannot_be_predicted_is_refused(self):
         self.succeed("plan", "net.toml", "--save-profile", "profile.toml")
         for words, message in {

@@ -1,6 +1,7 @@
 """unisono simulate: ranks that train as real ones would; their time, speeds and links; studies of them; refusals."""
 
 import json
+import re
 import unittest
 
 from harness import BinaryTest, settings
@@ -149,11 +150,30 @@ class Simulate(BinaryTest):
         parts = shares["checkpoints"] + shares["made_again"] + shares["restarts"]
         self.assertAlmostEqual(parts, shares["lost"], delta=1e-9)
         self.assertAlmostEqual(shares["restarts"], 5 * found["failures"] / found["seconds"], delta=1e-9)
+        self.assertEqual(len(found["events"]), found["failures"])
+        self.succeed("report", "failed", "--output", "failed.html")
+        page = (self.folder / "failed.html").read_text()
+        self.assertIn("What failures of simulated hosts cost", page)
+        self.assertIn("went on from step", page)
         self.assertFalse((self.folder / "whole/failures.json").exists())
         # The run chooses how often where the config says how often hosts fail.
         itself = settings("checkpoint.hours_between_failures=0.01")
         self.simulate("itself", *own, *fail, *itself)
         self.assert_same_bits("whole", "itself")
+
+    def test_a_thousand_nodes_start_in_few_messages_and_need_no_memory_for_each_other(self):
+        """What a node sends before its first step grows with the logarithm of their number, and no rank has a list of
+        what each rank has of all."""
+        self.succeed("data", "digits", "--train", "1100", "--test", "20", "--output", "many.h5")
+        seconds, memory = {}, {}
+        for nodes in (32, 256, 512, 1024):
+            own = settings("data.path=many.h5", f"train.batch_size={nodes}", "train.steps=1")
+            slow = ranks(nodes, "simulation.link_microseconds=100000", "simulation.link_mbit=1e6")
+            told = self.simulate(f"run{nodes}", "--unset", "train.epochs", *own, *slow).out
+            seconds[nodes] = float(re.search(r"simulated ([\d.]+) s in", told).group(1))
+            memory[nodes] = self.summary(f"run{nodes}")["peak_memory_bytes"]
+        self.assertLess(seconds[1024] / seconds[32], 10 / 5)
+        self.assertLess((memory[1024] - memory[512]) / (memory[512] - memory[256]), 3)  # 2, and 4 with the square
 
     def test_what_is_no_simulation_is_refused(self):
         def refused(words, *arguments, command="simulate"):
@@ -178,7 +198,7 @@ class Simulate(BinaryTest):
         refused("servers", *settings("strategy.kind=parameter_server", "strategy.servers=4"), *ranks(4))
         often = ranks(4, "simulation.hours_between_failures=1e-6")
         result = self.simulate("often", *often, *settings("checkpoint.every_epochs=0"), code=1)
-        self.assertIn("3 simulated failures in a row came before a new checkpoint", result.err)
+        self.assertIn("10 simulated failures in a row came before a new checkpoint", result.err)
         self.assertEqual(result.err.count("error:"), 1, result)
         result = self.unisono("simulate", "config.toml", *ranks(4), ranks=2)
         self.assertNotEqual(result.code, 0)

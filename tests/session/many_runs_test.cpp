@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -41,6 +42,36 @@ Outcome run_by_itself(const settings::Config& config) {
     if (world.is_root()) outcome.status = result.status;
   });
   return outcome;
+}
+
+TEST_CASE("256 ranks, and a server of as many workers, train as one rank does", "[many_ranks]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder, 7 * 52);
+  const auto parameters_on = [&](int ranks, const std::vector<std::string>& strategy) {
+    std::vector<std::string> keys = {"train.batch_size=260", "train.epochs=4"};
+    keys.insert(keys.end(), strategy.begin(), strategy.end());
+    Parameters parameters;
+    comm::run_as_threads(
+        ranks,
+        [&](comm::Communicator& world) {
+          Log log(world.rank(), false);
+          Job job(world, log);
+          const RunResult result =
+              run(job, world, perceptron(points, keys), quiet(world.is_root() ? &parameters : nullptr));
+          EXPECT(result.status == RunStatus::complete);
+        },
+        120, /*ranks_per_node=*/16);
+    return parameters;
+  };
+  const std::vector<std::string> sums = {"strategy.kind=\"allreduce\""},
+                                 server = {"strategy.kind=\"parameter_server\"", "strategy.servers=1",
+                                           "strategy.consistency=\"synchronous\""};
+  const Parameters alone = parameters_on(1, sums);
+  for (const Parameters& many : {parameters_on(256, sums), parameters_on(261, server)}) {
+    REQUIRE(many.size() == alone.size());
+    // 4 steps, each of a sum of 256 gradients: the rounding of as many floats, with factors of order one.
+    for (std::size_t i = 0; i < many.size(); ++i) CHECK(std::abs(many[i] - alone[i]) < 1e-4F);
+  }
 }
 
 TEST_CASE("four runs side by side give the bits that each gives alone", "[many_runs]") {

@@ -178,7 +178,7 @@ TEST_CASE("a run that never reaches a checkpoint between failures is given up", 
       points, with(kThree, {"simulation.microseconds_per_example=1e7", "checkpoint.every_epochs=0",
                             "simulation.hours_between_failures=0.01", "output=\"" + folder.path("run") + "\""}));
   CHECK_THROWS_WITH(simulate(job, config, options, 1),
-                    Contains("3 simulated failures in a row came before a new checkpoint"));
+                    Contains("10 simulated failures in a row came before a new checkpoint"));
   refused_simulation(perceptron(points, with(kThree, {"simulation.hours_between_failures=1"})), "give it a run folder");
   refused_simulation(perceptron(points, with(kThree, {"checkpoint.hours_between_failures=1"})),
                      "simulated hosts do not fail");

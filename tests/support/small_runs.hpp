@@ -8,10 +8,10 @@
 
 namespace unisono::testing {
 
-/// Two classes of points, 40 for training and some for validation and test.
-inline std::string make_points(const ScratchFolder& folder) {
+/// Two classes of points, five in seven for training (40), the others for validation and test.
+inline std::string make_points(const ScratchFolder& folder, int points = 56) {
   std::string text = "x,y,class\n";
-  for (int i = 0; i < 56; ++i) {
+  for (int i = 0; i < points; ++i) {
     const bool inside = i % 3 == 0;
     text += std::to_string((i * 37 % 100) / 50.0 - (inside ? 1.5 : 0.5)) + "," +
             std::to_string((i * 61 % 100) / 100.0 + (inside ? 0.3 : -0.3)) + (inside ? ",in\n" : ",out\n");

@@ -66,14 +66,16 @@ struct PlanOptions {
   std::string profile = {};            ///< a profile to use instead of measuring; empty: none
   std::string save_profile = {};       ///< where to write what was measured; empty: nowhere
   std::string write = {};              ///< where to write the recommended config; empty: nowhere
+  std::string grade = {};              ///< the folder of a run that has ended, whose config it is; empty: none
   bool overwrite = false;              ///< whether files may be replaced
   bool json = false;
 };
 
 /// Predicts how fast ways of training a config's network would be on some hosts, from what it measures of the model's
 /// kernels and of messages on the ranks of `world`, or from a profile. Prints them from the fastest to the slowest, and
-/// recommends one. Reads no examples. Collective. \throws ConfigError for models without gradients, and where hosts are
-/// asked for whose link is unknown
+/// recommends one. Reads no examples. With `grade`, the run's own way on its own ranks is predicted, and compared with
+/// what its summary says, which is also written to the run's folder (prediction.json). Collective. \throws ConfigError
+/// for models without gradients, and where hosts are asked for whose link is unknown
 void plan(comm::Communicator& world, const settings::Config& config, const PlanOptions& options, Log& log);
 
 }  // namespace unisono::planning

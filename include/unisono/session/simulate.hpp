@@ -37,7 +37,7 @@ std::optional<settings::Config> settle_simulation(Job& job, settings::Config con
 
 /// Trains as `run` does, on the ranks and the network that `[simulation]` describes. Each gradient is computed, at the
 /// parameters that the rank would have had; how long everything takes is simulated. The result depends on nothing of
-/// this machine. Where hosts fail, the run starts again from its newest checkpoint. \throws TrainingError where three
+/// this machine. Where hosts fail, the run starts again from its newest checkpoint. \throws TrainingError where ten
 /// failures in a row come before a new one. \param job of one rank \param config from settle_simulation \param threads
 /// of this machine that compute gradients
 RunResult simulate(Job& job, const settings::Config& config, const RunOptions& options, int threads,

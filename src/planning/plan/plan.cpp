@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "plan/grade.hpp"
 #include "plan/measure.hpp"
 #include "plan/prediction.hpp"
 #include "unisono/base/errors.hpp"
@@ -148,6 +149,8 @@ class Plan {
   std::string text(const std::string& config_path) const;
   nlohmann::ordered_json json() const;
   const Line& recommended() const;
+  /// \throws ConfigError where the way does not suit these ranks
+  const Prediction& prediction_for(const Ranks& ranks) const;
 
  private:
   double epoch_seconds(const Line& line) const {
@@ -246,6 +249,13 @@ const Line& Plan::recommended() const {
   const bool worth =
       serial == nullptr || any.made.examples_per_second > kWorthOtherSteps * serial->made.examples_per_second;
   return frugal(worth ? any : *serial);
+}
+
+const Prediction& Plan::prediction_for(const Ranks& ranks) const {
+  const Line* const found = fastest([&](const Line& line) { return line.made.ranks == ranks; });
+  if (found != nullptr) return found->made;
+  throw ConfigError(fmt::format("--grade: nothing is predicted of {}{}", ranks_text(ranks),
+                                unfit_.empty() ? "" : fmt::format("; {}: {}", unfit_[0].name, unfit_[0].why)));
 }
 
 std::vector<std::string> Plan::reasons() const {
@@ -363,9 +373,37 @@ nlohmann::ordered_json Plan::json() const {
   return json;
 }
 
+/// Ranks must be as many as the run had, so that what they measure is what it met.
+void require_ranks_of_run(const Happened& happened, const Profile& profile) {
+  const Ranks now{static_cast<int>(profile.hosts), static_cast<int>(profile.ranks_per_host)};
+  const bool alike = now.per_host == happened.ranks.per_host && profile.threads == happened.threads;
+  if (alike && (now.hosts == happened.ranks.hosts || profile.between_hosts.megabytes_per_second > 0)) return;
+  throw ConfigError(fmt::format("--grade {}: the run had {} × {} of {}, but these are {} × {} of {}; start as many",
+                                happened.folder, count_of(happened.ranks.hosts, "host"),
+                                count_of(happened.ranks.per_host, "rank"), count_of(happened.threads, "thread"),
+                                count_of(now.hosts, "host"), count_of(now.per_host, "rank"),
+                                count_of(profile.threads, "thread")));
+}
+
+void give_grade(const Grade& grade, const PlanOptions& options, Log& log) {
+  log.info(options.json ? records::json_line(grade.json()) : grade.text());
+  write_file(options.grade + "/prediction.json", grade.json().dump(2) + "\n");
+}
+
 }  // namespace
 
-void plan(comm::Communicator& world, const settings::Config& given, const PlanOptions& options, Log& log) {
+void plan(comm::Communicator& world, const settings::Config& asked, const PlanOptions& options, Log& log) {
+  settings::Config given = asked;
+  std::optional<Happened> happened;
+  if (!options.grade.empty()) {
+    if (!options.hosts.empty() || !options.write.empty() || options.data) {
+      throw ConfigError(
+          "--grade compares with a run on its own hosts and data: leave --hosts, --write, --features and --vocabulary "
+          "out");
+    }
+    happened = read_happened(options.grade, static_cast<double>(given.train.batch_size));
+    if (given.train.threads == 0) given.train.threads = happened->threads;
+  }
   if (world.is_root()) {
     require_writable(options.write, options.overwrite, "--write");
     require_writable(options.save_profile, options.overwrite, "--save-profile");
@@ -383,14 +421,19 @@ void plan(comm::Communicator& world, const settings::Config& given, const PlanOp
   const models::ModelContext context = session::model_context(*backend, alone, true, config);
   const auto model = models::make_model(config.model, inputs, context);
   require_plannable(config, *model);
-  const Ways ways = ways_of(config, options.models);
+  Ways ways = ways_of(config, options.models);
+  if (happened) {
+    ways.unfit.clear();
+    ways.fit.resize(1);  // the run's own
+  }
 
   const std::int64_t process_bytes = world.max(session::resident_memory_bytes());
   std::optional<Profile> profile;
   if (!options.profile.empty()) profile = read_profile(options.profile);
   const int per_host = profile ? static_cast<int>(profile->ranks_per_host) : world.node_size();
   const Profile started{.hosts = world.size() / per_host};
-  const std::vector<int> hosts = hosts_of(options, profile ? *profile : started);
+  const std::vector<int> hosts =
+      happened ? std::vector<int>{1, happened->ranks.hosts} : hosts_of(options, profile ? *profile : started);
   require_link(options, hosts, profile ? profile->between_hosts.megabytes_per_second > 0 : started.hosts > 1);
   const Measured measured{config, inputs, *model, examples_to_measure(config.train.batch_size, per_host, hosts),
                           ways.fit};
@@ -409,8 +452,10 @@ void plan(comm::Communicator& world, const settings::Config& given, const PlanOp
   }
   if (!options.save_profile.empty()) write_file(options.save_profile, text_of(*profile));
   const bool measured_links = take_link(options, *profile);
+  if (happened) require_ranks_of_run(*happened, *profile);
   Plan made(config, *profile, data, ways);
   made.predict({*profile, *model, *backend, data, process_bytes, measured_links}, hosts);
+  if (happened) return give_grade(Grade(made.prediction_for(happened->ranks), *happened, profile->cpu), options, log);
   log.info(options.json ? records::json_line(made.json())
                         : made.text(options.write.empty() ? "CONFIG" : options.write));
   if (!options.write.empty()) write_file(options.write, settings::effective_config(made.recommended().way->config));

@@ -184,11 +184,9 @@ class Simulation {
                                            {"restarts", lost_.restarts / begin_},
                                            {"lost", lost_.sum() / begin_},
                                            {"expected", lost_.expected}};
-    const nlohmann::ordered_json found = {{"failures", lost_.failures},
-                                          {"checkpoints", lost_.checkpoints},
-                                          {"seconds", begin_},
-                                          {"seconds_between_checkpoints", lost_.interval},
-                                          {"shares", shares}};
+    const nlohmann::ordered_json found = {{"failures", lost_.failures}, {"checkpoints", lost_.checkpoints},
+                                          {"seconds", begin_},          {"seconds_between_checkpoints", lost_.interval},
+                                          {"shares", shares},           {"events", events_}};
     records::write_text_file(config_.run_folder() + "/failures.json", found.dump(2) + "\n");
   }
 
@@ -221,7 +219,7 @@ class Simulation {
   }
 
   void start_again() {
-    constexpr int kMostInVain = 3;
+    constexpr int kMostInVain = 10;
     const double failed_at = begin_;
     const Passed last = count_checkpoints();
     ++lost_.failures;
@@ -235,6 +233,7 @@ class Simulation {
                       "(checkpoint.every_steps), or raise simulation.hours_between_failures",
                       kMostInVain));
     }
+    events_.push_back({{"seconds", failed_at}, {"step", last.step}});
     begin_ = began_ = failed_at + config_.simulation.restart_seconds;
     options_.existing = records::Existing::resume;
     job_.log().info(fmt::format(
@@ -254,6 +253,7 @@ class Simulation {
   int in_vain_ = 0;  ///< failures in a row without a new checkpoint
   std::int64_t computations_ = 0;
   FailureCost lost_;
+  nlohmann::ordered_json events_ = nlohmann::ordered_json::array();  ///< the failures
   RunResult result_;
 };
 

@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "sections.hpp"
+#include "unisono/base/errors.hpp"
+
+// What was predicted of a run, or simulated beside a formula.
+namespace unisono::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// An object in a file of the run's folder; empty where there is none, or it is damaged.
+Json object_in(const RunHistory& run, const char* name) {
+  std::ifstream file(run.record.folder + "/" + name);
+  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json::object();
+}
+
+std::string text_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string value_text(double value, const std::string& unit) {
+  if (std::isnan(value)) return "";
+  if (unit == "seconds") return unisono::duration_text(value);
+  return unit == "bytes" ? fmt::format("{:.1f} MiB", value / 1024 / 1024) : grouped(std::llround(value));
+}
+
+}  // namespace
+
+Section section_of_prediction(const RunHistory& run) {
+  const Json found = object_in(run, "prediction.json");
+  Section section{.title = "Predicted and happened"};
+  Table table{.caption = text_in(found, "title"), .head = {"", "predicted", "happened", "off by"}};
+  for (const Json& part : found.value("parts", Json::array())) {
+    if (!part.is_object()) continue;
+    const double predicted = number_in(part, "predicted"), happened = number_in(part, "happened");
+    const std::string unit = text_in(part, "unit");
+    const double off = 100 * (predicted / happened - 1);
+    table.rows.push_back({text_in(part, "part"), value_text(predicted, unit), value_text(happened, unit),
+                          std::isfinite(off) ? fmt::format("{:+.0f} %", off) : ""});
+  }
+  if (table.rows.empty()) return section;
+  section.blocks.emplace_back(std::move(table));
+  if (const std::string note = text_in(found, "note"); !note.empty()) section.blocks.emplace_back(Paragraph{note});
+  return section;
+}
+
+Section section_of_failures(const RunHistory& run) {
+  const Json found = object_in(run, "failures.json"), shares = found.value("shares", Json::object());
+  Section section{.title = "Failures"};
+  Table costs{.caption = "What failures of simulated hosts cost", .head = {"", "share of the time"}};
+  const auto add = [&](const std::string& what, const char* name) {
+    if (const double share = number_in(shares, name); std::isfinite(share))
+      costs.rows.push_back({what, fmt::format("{:.1f} %", 100 * share)});
+  };
+  add("checkpoints", "checkpoints");
+  add("work that was made again", "made_again");
+  add("until the ranks trained again", "restarts");
+  add("in all", "lost");
+  add("to be expected (Young 1974)", "expected");
+  if (costs.rows.empty()) return section;
+  section.blocks.emplace_back(std::move(costs));
+  Table table{.caption = "Failures", .head = {"at", "went on from step"}};
+  for (const Json& failure : found.value("events", Json::array())) {
+    if (failure.is_object())
+      table.rows.push_back({duration_text(number_in(failure, "seconds")),
+                            grouped(std::llround(std::max(0.0, number_in(failure, "step"))))});
+  }
+  if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
+  return section;
+}
+
+}  // namespace unisono::report
