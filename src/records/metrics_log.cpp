@@ -200,13 +200,14 @@ std::optional<MetricsLine> MetricsReader::next() {
   return std::nullopt;
 }
 
-nlohmann::ordered_json read_summary(const std::string& run_folder) {
-  const std::string path = run_folder + "/summary.json";
+nlohmann::ordered_json read_object(const std::string& path) {
   std::ifstream file(path);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  auto summary = nlohmann::ordered_json::parse(shallow_json(text, path), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() ? summary : nlohmann::ordered_json::object();
+  auto object = nlohmann::ordered_json::parse(shallow_json(text, path), nullptr, /*allow_exceptions=*/false);
+  return object.is_object() ? object : nlohmann::ordered_json::object();
 }
+
+nlohmann::ordered_json read_summary(const std::string& run_folder) { return read_object(run_folder + "/summary.json"); }
 
 std::uint32_t crc32c(std::string_view bytes) {
   static constexpr auto kTable = [] {

@@ -1,25 +1,18 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "sections.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/records/metrics_log.hpp"
 
 // What was predicted of a run, or simulated beside a formula.
 namespace unisono::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// An object in a file of the run's folder; empty where there is none, or it is damaged.
-Json object_in(const RunHistory& run, const char* name) {
-  std::ifstream file(run.record.folder + "/" + name);
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
-}
 
 std::string text_in(const Json& object, const char* name) {
   const auto found = object.find(name);
@@ -35,7 +28,7 @@ std::string value_text(double value, const std::string& unit) {
 }  // namespace
 
 Section section_of_prediction(const RunHistory& run) {
-  const Json found = object_in(run, "prediction.json");
+  const Json found = records::read_object(run.record.folder + "/prediction.json");
   Section section{.title = "Predicted and happened"};
   Table table{.caption = text_in(found, "title"), .head = {"", "predicted", "happened", "off by"}};
   for (const Json& part : found.value("parts", Json::array())) {
@@ -53,7 +46,8 @@ Section section_of_prediction(const RunHistory& run) {
 }
 
 Section section_of_failures(const RunHistory& run) {
-  const Json found = object_in(run, "failures.json"), shares = found.value("shares", Json::object());
+  const Json found = records::read_object(run.record.folder + "/failures.json");
+  const Json shares = found.value("shares", Json::object());
   Section section{.title = "Failures"};
   Table costs{.caption = "What failures of simulated hosts cost", .head = {"", "share of the time"}};
   const auto add = [&](const std::string& what, const char* name) {

@@ -118,6 +118,8 @@ class MetricsReader {
   std::ifstream file_;
 };
 
+/// The JSON object in a file; an empty one where there is none, or it is damaged.
+nlohmann::ordered_json read_object(const std::string& path);
 /// A run's summary.json; an empty object where there is none, or it is damaged.
 nlohmann::ordered_json read_summary(const std::string& run_folder);
 

@@ -121,9 +121,7 @@ bool take_link(const PlanOptions& options, Profile& profile) {
 }
 
 std::string seconds_text(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.3g} µs", 1e6 * seconds);
-  if (seconds < 1) return fmt::format("{:.3g} ms", 1e3 * seconds);
-  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
+  if (seconds < 120) return duration_text(seconds);
   return seconds < 7200 ? fmt::format("{:.3g} min", seconds / 60) : fmt::format("{:.3g} h", seconds / 3600);
 }
 

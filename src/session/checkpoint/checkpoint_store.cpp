@@ -76,9 +76,9 @@ void CheckpointStore::require_room(const StoredVectors& state) const {
 }
 
 void CheckpointStore::warn_of_copies() {
-  if (copies_->failure().empty() || std::exchange(warned_of_copies_, true) || !group_.is_root()) return;
-  warn(fmt::format("checkpoint.memory_every_steps: {}; no more copies are kept in the nodes' memory",
-                   copies_->failure()));
+  const std::string failure = copies_->take_failure();
+  if (failure.empty() || !group_.is_root()) return;
+  warn(fmt::format("checkpoint.memory_every_steps: {}; no more copies are kept in the nodes' memory", failure));
 }
 
 CheckpointTarget CheckpointStore::shared_target() const {

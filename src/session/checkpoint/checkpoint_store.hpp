@@ -110,7 +110,6 @@ class CheckpointStore {
   std::optional<CheckpointWriting> writing_;
   std::int64_t written_ = -1;             ///< the step of the last checkpoint that was written; −1: none
   std::unique_ptr<MemoryCopies> copies_;  ///< null: none are made
-  bool warned_of_copies_ = false;
 };
 
 }  // namespace unisono::session

@@ -39,21 +39,14 @@ std::string folder_of_checkpoints(const std::string& local) {
   return folder;
 }
 
-std::string new_id() {
-  std::random_device device;
-  std::string id;
-  while (id.size() < kIdLetters) id += fmt::format("{:08x}", device());
-  return id;
-}
-
 /// Whether a path has the form of a folder that make_local_folder makes for this user. Nothing else is touched,
 /// whatever a note says.
 bool is_local_folder(const std::string& folder) {
   const fs::path path(folder), checkpoints = path.parent_path();
   const std::string id = path.filename();
   struct stat state {};
-  return path.is_absolute() && path == path.lexically_normal() && id.size() == kIdLetters &&
-         id.find_first_not_of("0123456789abcdef") == std::string::npos && checkpoints.filename() == "checkpoints" &&
+  return path.is_absolute() && path == path.lexically_normal() && is_id(id) &&
+         checkpoints.filename() == "checkpoints" &&
          checkpoints.parent_path().filename() == fmt::format("unisono-{}", ::geteuid()) &&
          ::lstat(folder.c_str(), &state) == 0 && S_ISDIR(state.st_mode) && state.st_uid == ::geteuid() &&
          (state.st_mode & 022) == 0;
@@ -88,6 +81,17 @@ std::string note_in(const std::string& checkpoints) { return checkpoints + "/loc
 std::string lock_in(const std::string& folder) { return folder + "/lock"; }
 
 }  // namespace
+
+std::string new_id() {
+  std::random_device device;
+  std::string id;
+  while (id.size() < kIdLetters) id += fmt::format("{:08x}", device());
+  return id;
+}
+
+bool is_id(const std::string& id) {
+  return id.size() == kIdLetters && id.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
 
 namespace {
 

@@ -28,6 +28,11 @@ struct LocalNote {
   std::string folder;  ///< absolute, with the id
 };
 
+/// A random id of a start of a run.
+std::string new_id();
+/// Whether a text has the form of an id.
+bool is_id(const std::string& id);
+
 /// Checks that checkpoints can be written to a local disk. \throws ConfigError
 void require_local_disk(const std::string& local);
 

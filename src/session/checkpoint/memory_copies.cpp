@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "checkpoint/checkpoint_pieces.hpp"
+#include "checkpoint/local_checkpoints.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/local_folder.hpp"
 #include "unisono/base/open_file.hpp"
@@ -34,7 +35,6 @@ namespace {
 
 constexpr std::string_view kMemory = "/dev/shm", kMemoryKey = "checkpoint.memory_every_steps";
 constexpr std::uint64_t kMark = 0x31636d6f73696e75;  // "unisomc1"
-constexpr std::size_t kLettersOfId = 16;
 constexpr int kSlots = 2;
 constexpr std::chrono::hours kForgotten{24};
 
@@ -58,14 +58,9 @@ std::string folder_of(const std::string& id) {
   return fmt::format("{}/unisono-{}/copies/{}", kMemory, ::geteuid(), id);
 }
 
-/// Nothing else is touched, whatever a note says.
-bool is_id(const std::string& id) {
-  return id.size() == kLettersOfId && id.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 std::string memory_note(const std::string& checkpoints) { return checkpoints + "/memory.txt"; }
 
-/// \return the id of a run's copies; empty: there is no note
+/// \return the id of a run's copies; empty: there is no note, or it says something else
 std::string noted_id(comm::Communicator& group, const std::string& checkpoints) {
   std::string id;
   if (group.is_root()) std::getline(std::ifstream(memory_note(checkpoints)), id);
@@ -263,7 +258,7 @@ std::string MemoryCopies::begin_folder() {
   forget_memory_copies(group_, checkpoints_);
   std::string error;
   if (group_.is_root()) {
-    id_ = fmt::format("{:016x}", any_number());
+    id_ = new_id();
     error = error_of([&] { records::write_text_file(memory_note(checkpoints_), id_ + "\n"); });
   }
   id_ = group_.broadcast_text(id_);
@@ -287,7 +282,7 @@ std::string MemoryCopies::path_of(int part) const {
 
 void MemoryCopies::write(const CheckpointHeader& header, const StoredVectors& state) {
   finish();
-  if (!failure_.empty()) return;
+  if (given_up_) return;
   step_ = header.step;
   slot_ = (slot_ + 1) % kSlots;
   std::string error = begin_folder();
@@ -393,6 +388,7 @@ void MemoryCopies::finish() {
 }
 
 void MemoryCopies::give_up(const std::string& error) {
+  given_up_ = true;
   failure_ = error;
   remove();
 }

@@ -6,6 +6,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint_contents.hpp"
@@ -42,7 +43,7 @@ class MemoryCopies {
   /// \throws ConfigError where a node has no room for copies of this state
   void require_room(const StoredVectors& state) const;
   /// Waits for the previous copy, and begins one: what this rank keeps is copied; threads pass it on. After a failure
-  /// (`failure`) nothing is copied any more.
+  /// (`take_failure`) nothing is copied any more.
   void write(const CheckpointHeader& header, const StoredVectors& state);
   bool is_writing() const { return contents_ != nullptr; }
   /// Must be called from time to time while a copy is made.
@@ -50,8 +51,8 @@ class MemoryCopies {
   void finish();
   /// The step of the newest copy that is whole; −1: there is none.
   std::int64_t newest_step() const { return newest_; }
-  /// Why copies are no longer made; empty: they are. The same on all ranks.
-  const std::string& failure() const { return failure_; }
+  /// Why copies are no longer made; empty: they are, or it was said before. The same on all ranks.
+  std::string take_failure() { return std::exchange(failure_, ""); }
   /// How many were made.
   std::int64_t made() const { return made_; }
   /// Removes all copies.
@@ -74,7 +75,8 @@ class MemoryCopies {
   std::vector<int> kept_;  ///< the ranks whose parts this rank keeps, besides its own
   int slot_ = 0;
   std::int64_t step_ = 0, newest_ = -1, made_ = 0;
-  std::string failure_;
+  bool given_up_ = false;
+  std::string failure_;  ///< why; empty where it was said
   Buffer snapshot_;
   std::unique_ptr<StateContents> contents_;
   std::vector<std::future<std::string>> work_;  ///< of the threads; results are error messages, or empty

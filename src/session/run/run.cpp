@@ -209,7 +209,7 @@ class Run {
   std::vector<std::string> initialise();
   void resume(const StoredCheckpoint& checkpoint);
   records::EventFileHeader events_header_now() const;
-  void require_shared_folder();
+  void require_places();
   std::vector<ConfigChange> changes_now() const;
   bool is_complete() const;
   /// How the number of threads was chosen, if the config left it open; else empty.
@@ -330,9 +330,11 @@ records::EventFileHeader Run::events_header_now() const {
   return events_header(header_, config_, parts_, source_->steps_per_epoch());
 }
 
-/// Checks at the start, and not only at the first checkpoint, that all ranks see the folder if each writes a part.
-void Run::require_shared_folder() {
+/// Checks at the start, and not only at the first checkpoint, that nodes have room for copies in memory, and that all
+/// ranks see the folder if each writes a part.
+void Run::require_places() {
   const StoredVectors state = state_of(parts_, training_);
+  if (checkpoints_) checkpoints_->require_room(state);
   if (!outputs_.in_folder() || std::ranges::none_of(state, &StoredVector::is_divided)) return;
   group_.barrier();  // rank 0 has now written config.toml
   if (all_see(group_, config_.run_folder() + "/config.toml")) return;
@@ -380,8 +382,7 @@ std::string Run::threads_text() const {
 RunResult Run::train() {
   if (is_complete()) return already_complete();
   outputs_.open({parts_, events_header_now(), job_.runtime()}, header_, log_);
-  require_shared_folder();
-  if (checkpoints_) checkpoints_->require_room(state_of(parts_, training_));
+  require_places();
   const std::vector<ConfigChange> changes = changes_now();
   for (const ConfigChange& change : changes) {
     log_.info(fmt::format("changed on request: {} from {} to {}", change.key, change.before, change.after));

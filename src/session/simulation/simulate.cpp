@@ -134,8 +134,7 @@ class Simulation {
     while (fails()) start_again();
     if (config_.simulation.hours_between_failures > 0) conclude();
     if (cost != nullptr) {
-      *cost = {
-          .simulated_seconds = begin_, .seconds = watch.seconds(), .computations = computations_, .failures = lost_};
+      *cost = {.simulated_seconds = now_, .seconds = watch.seconds(), .computations = computations_, .failures = lost_};
     }
     return result_;
   }
@@ -155,7 +154,7 @@ class Simulation {
         [this](int rank, std::int64_t examples, std::uint64_t number) {
           return costs_.seconds(rank, examples, (static_cast<std::uint64_t>(lost_.failures) << 32) + number);
         },
-        1e-9 * config_.simulation.nanoseconds_per_update, begin_);
+        1e-9 * config_.simulation.nanoseconds_per_update, now_);
     runtime_ = &runtime;
     const bool has_failed = comm::run_simulated(
         runtime, static_cast<int>(config_.simulation.ranks), network_of(config_.simulation),
@@ -168,25 +167,28 @@ class Simulation {
         fails_at);
     computations_ += runtime.computations();
     if (!has_failed) count_checkpoints();
-    begin_ = has_failed ? fails_at : runtime.seconds();
+    now_ = has_failed ? fails_at : runtime.seconds();
     return has_failed;
   }
 
   /// Compares what failures have cost with the formula.
   void conclude() {
     const SimulationSettings& own = config_.simulation;
-    lost_.interval = (begin_ - lost_.made_again - lost_.restarts) /
-                     static_cast<double>(std::max<std::int64_t>(lost_.checkpoints, 1));
+    lost_.interval =
+        (now_ - lost_.made_again - lost_.restarts) / static_cast<double>(std::max<std::int64_t>(lost_.checkpoints, 1));
     lost_.expected = expected_failure_cost(own.checkpoint_seconds, lost_.interval, own.restart_seconds,
                                            3600 * own.hours_between_failures);
-    const nlohmann::ordered_json shares = {{"checkpoints", lost_.for_checkpoints / begin_},
-                                           {"made_again", lost_.made_again / begin_},
-                                           {"restarts", lost_.restarts / begin_},
-                                           {"lost", lost_.sum() / begin_},
+    const nlohmann::ordered_json shares = {{"checkpoints", lost_.for_checkpoints / now_},
+                                           {"made_again", lost_.made_again / now_},
+                                           {"restarts", lost_.restarts / now_},
+                                           {"lost", lost_.sum() / now_},
                                            {"expected", lost_.expected}};
-    const nlohmann::ordered_json found = {{"failures", lost_.failures}, {"checkpoints", lost_.checkpoints},
-                                          {"seconds", begin_},          {"seconds_between_checkpoints", lost_.interval},
-                                          {"shares", shares},           {"events", events_}};
+    const nlohmann::ordered_json found = {{"failures", lost_.failures},
+                                          {"checkpoints", lost_.checkpoints},
+                                          {"seconds", now_},
+                                          {"seconds_between_checkpoints", lost_.interval},
+                                          {"shares", shares},
+                                          {"events", events_}};
     records::write_text_file(config_.run_folder() + "/failures.json", found.dump(2) + "\n");
   }
 
@@ -196,7 +198,7 @@ class Simulation {
     if (mean == 0) return std::numeric_limits<double>::infinity();
     RandomStream random(static_cast<std::uint64_t>(config_.seed), Purpose::simulation,
                         static_cast<std::uint64_t>(lost_.failures), std::numeric_limits<std::uint32_t>::max());
-    return begin_ - mean * std::log1p(-static_cast<double>(random.uniform()));
+    return now_ - mean * std::log1p(-static_cast<double>(random.uniform()));
   }
 
   /// All ranks stand still for it. What comes after a failure is not written.
@@ -220,10 +222,9 @@ class Simulation {
 
   void start_again() {
     constexpr int kMostInVain = 10;
-    const double failed_at = begin_;
     const Passed last = count_checkpoints();
     ++lost_.failures;
-    lost_.made_again += failed_at - last.seconds;
+    lost_.made_again += now_ - last.seconds;
     lost_.restarts += config_.simulation.restart_seconds;
     in_vain_ = last.step > newest_ ? 0 : in_vain_ + 1;
     newest_ = std::max(newest_, last.step);
@@ -233,12 +234,12 @@ class Simulation {
                       "(checkpoint.every_steps), or raise simulation.hours_between_failures",
                       kMostInVain));
     }
-    events_.push_back({{"seconds", failed_at}, {"step", last.step}});
-    begin_ = began_ = failed_at + config_.simulation.restart_seconds;
+    events_.push_back({{"seconds", now_}, {"step", last.step}});
     options_.existing = records::Existing::resume;
     job_.log().info(fmt::format(
-        "a host failed after {}; {}", duration_text(failed_at),
+        "a host failed after {}; {}", duration_text(now_),
         last.step < 0 ? "the run starts at its first step" : fmt::format("the run goes on from step {}", last.step)));
+    began_ = now_ += config_.simulation.restart_seconds;
   }
 
   Job& job_;
@@ -247,7 +248,7 @@ class Simulation {
   int threads_;
   StepCosts costs_;
   VirtualRuntime* runtime_ = nullptr;  ///< of the present start
-  double began_ = 0, begin_ = 0;       ///< the present start's first simulated second; the present one
+  double began_ = 0, now_ = 0;         ///< simulated seconds: when the present start began; the present one
   std::vector<Passed> passed_;         ///< checkpoints of the present start
   std::int64_t newest_ = -1;
   int in_vain_ = 0;  ///< failures in a row without a new checkpoint
