@@ -37,6 +37,12 @@ std::unique_ptr<StartedWork> Runtime::start(std::function<void()> work) const {
 
 void Runtime::compute(std::int64_t, const std::function<void()>& work) const { work(); }
 
+void Runtime::compute(std::int64_t, const std::function<void()>& work, double,
+                      const std::function<void(const PassUntil&)>& hand_on) const {
+  work();
+  hand_on([](double) {});
+}
+
 void Runtime::block(const void*) const { throw std::logic_error("threads of the machine wait by its own means"); }
 void Runtime::wake(const void*) const {}
 

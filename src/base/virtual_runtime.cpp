@@ -127,16 +127,21 @@ class VirtualRuntime::Scheduler {
     schedule(now() + std::max(seconds, 0.0), &running());
     running().fiber.suspend();
   }
-  void compute(std::int64_t examples, const std::function<void()>& work) {
+  void compute(std::int64_t examples, const std::function<void()>& work, double first,
+               const std::function<void(const PassUntil&)>& hand_on) {
     Worker& own = workers_[static_cast<std::size_t>(running().worker)];
     const double seconds = cost_(running().worker, examples, own.computations++);
     ++count_;
     const auto job = std::make_shared<Computations::Job>(Computations::Job{&work});
     computations_.begin(job);
-    schedule(now() + std::max(seconds, 0.0), &running());
-    running().fiber.suspend();
+    const double begin = now();
+    const PassUntil pass_until = [&](double share) { sleep(begin + share * seconds - now()); };
+    pass_until(first);
     computations_.finish(*job);
     if (job->error) std::rethrow_exception(job->error);
+    if (!hand_on) return;
+    hand_on(pass_until);
+    pass_until(1);
   }
 
   void block(const void* key) {
@@ -269,7 +274,12 @@ std::unique_ptr<StartedWork> VirtualRuntime::start(std::function<void()> work) c
 }
 
 void VirtualRuntime::compute(std::int64_t examples, const std::function<void()>& work) const {
-  scheduler_->compute(examples, work);
+  scheduler_->compute(examples, work, 1, {});
+}
+
+void VirtualRuntime::compute(std::int64_t examples, const std::function<void()>& work, double first,
+                             const std::function<void(const PassUntil&)>& hand_on) const {
+  scheduler_->compute(examples, work, first, hand_on);
 }
 
 void VirtualRuntime::pass_update(std::int64_t parameters) const {

@@ -9,6 +9,7 @@
 #include "command.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/resources.hpp"
+#include "unisono/planning/planning.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/run.hpp"
 #include "unisono/session/simulate.hpp"
@@ -158,6 +159,7 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
 
 struct SimulateArguments : RunArguments {
   std::int64_t threads = 0;  ///< 0: all cores
+  std::string profile;       ///< of `unisono plan`; empty: speeds are those of the config
 };
 
 /// What failures of simulated hosts have cost, beside the formula.
@@ -179,6 +181,7 @@ ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKin
   if (world->size() > 1) {
     throw LaunchError("unisono simulate runs in one process, however many ranks it simulates: start it without mpirun");
   }
+  if (!arguments.profile.empty()) config = planning::with_speeds_of(arguments.profile, std::move(config), log);
   session::Job job(*world, log, {.heeds_signals = true});
   const auto settled = session::settle_simulation(job, std::move(config));
   if (!settled) return ExitCode::interrupted;
@@ -198,7 +201,12 @@ void add_simulate(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<SimulateArguments>();
   Command command = app.add_subcommand(
       "simulate", "train on simulated ranks: true gradients, and the time that many computers would take");
-  arguments->add_to(command);
+  Option resume = arguments->add_to(command);
+  command
+      .add_option("--profile", arguments->profile,
+                  "a file of unisono plan --save-profile: ranks and links are as fast as it says")
+      .type_name("FILE")
+      .excludes(resume);
   command
       .add_option("--threads", arguments->threads,
                   "threads of this machine that compute gradients (default: its cores)")

@@ -41,7 +41,7 @@ void GradientBuckets::ready(Index first, [[maybe_unused]] Index last) {
   assert(last + kGapFloats >= final_first_ && first <= final_first_);
   final_first_ = first;
   const ScopedTimer timer(exposed_seconds_, clock_);
-  if (!requests_.empty()) requests_.back()->test();  // advances all operations under way
+  if (!requests_.empty()) requests_.back()->make_progress();  // and with it all operations under way
   start_final_buckets();
 }
 

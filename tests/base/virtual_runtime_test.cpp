@@ -76,6 +76,41 @@ TEST_CASE("computations are made on any number of threads, and take the time tha
   }
 }
 
+TEST_CASE("parts of a computation are handed on while it takes time", "[virtual]") {
+  for (const int threads : {1, 3}) {
+    VirtualRuntime runtime(threads, cost);
+    std::vector<double> moments;
+    runtime.run(
+        2,
+        [&](int worker) {
+          if (worker == 0) return runtime.sleep(7);
+          bool is_done = false;
+          runtime.compute(  // from 0 to 20 seconds
+              10, [&] { is_done = true; }, 0.25,
+              [&](const Runtime::PassUntil& pass_until) {
+                CHECK(is_done);
+                moments.push_back(runtime.seconds());
+                pass_until(0.5);
+                moments.push_back(runtime.seconds());
+                pass_until(0.4);  // has passed
+                moments.push_back(runtime.seconds());
+              });
+          moments.push_back(runtime.seconds());
+        },
+        never_stuck);
+    CHECK(moments == std::vector<double>{5, 10, 10, 20});
+    runtime.run(
+        1,
+        [&](int) {
+          CHECK_THROWS_AS(runtime.compute(
+                              1, [] { throw std::runtime_error("wrong"); }, 0.5,
+                              [](const Runtime::PassUntil&) { FAIL("there is nothing to hand on"); }),
+                          std::runtime_error);
+        },
+        never_stuck);
+  }
+}
+
 TEST_CASE("what a computation throws, its worker gets when the time is over", "[virtual]") {
   VirtualRuntime runtime(2, cost);
   std::string caught;

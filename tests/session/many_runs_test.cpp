@@ -47,8 +47,8 @@ Outcome run_by_itself(const settings::Config& config) {
 TEST_CASE("256 ranks, and a server of as many workers, train as one rank does", "[many_ranks]") {
   const ScratchFolder folder;
   const std::string points = testing::make_points(folder, 7 * 52);
-  const auto parameters_on = [&](int ranks, const std::vector<std::string>& strategy) {
-    std::vector<std::string> keys = {"train.batch_size=260", "train.epochs=4"};
+  const auto parameters_on = [&](int ranks, const std::vector<std::string>& strategy, int batch = 260) {
+    std::vector<std::string> keys = {"train.batch_size=" + std::to_string(batch), "train.epochs=4"};
     keys.insert(keys.end(), strategy.begin(), strategy.end());
     Parameters parameters;
     comm::run_as_threads(
@@ -72,6 +72,11 @@ TEST_CASE("256 ranks, and a server of as many workers, train as one rank does", 
     // 4 steps, each of a sum of 256 gradients: the rounding of as many floats, with factors of order one.
     for (std::size_t i = 0; i < many.size(); ++i) CHECK(std::abs(many[i] - alone[i]) < 1e-4F);
   }
+  // Steps of 256 examples of 260, then of 4: each worker draws from its own part, as ranks with fixed parts do.
+  std::vector<std::string> fixed = sums;
+  fixed.push_back("data.partition=\"fixed\"");
+  const Parameters parts = parameters_on(256, fixed, 256), served = parameters_on(257, server, 256);
+  for (std::size_t i = 0; i < parts.size(); ++i) CHECK(std::abs(served[i] - parts[i]) < 1e-4F);
 }
 
 TEST_CASE("four runs side by side give the bits that each gives alone", "[many_runs]") {

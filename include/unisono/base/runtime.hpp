@@ -33,6 +33,12 @@ class Runtime : public Clock {
   /// Runs `work`, a computation on so many examples; returns when it is done, and rethrows what it throws. It must not
   /// wait for anybody, and nobody may change what it reads meanwhile.
   virtual void compute(std::int64_t examples, const std::function<void()>& work) const;
+  /// Waits until so large a share of a computation's seconds has passed.
+  using PassUntil = std::function<void(double share)>;
+  /// The same, where others need parts of the result before all of it is there. After `first`, a share of the
+  /// computation's seconds, the work is done, and `hand_on` is called, which passes the rest of them between the parts.
+  virtual void compute(std::int64_t examples, const std::function<void()>& work, double first,
+                       const std::function<void(const PassUntil&)>& hand_on) const;
   /// Lets the time pass that an update of so many parameters takes, if it has not passed by itself.
   virtual void pass_update(std::int64_t /*parameters*/) const {}
 

@@ -33,6 +33,8 @@ class VirtualRuntime final : public Runtime {
   void sleep(double seconds) const override;
   std::unique_ptr<StartedWork> start(std::function<void()> work) const override;
   void compute(std::int64_t examples, const std::function<void()>& work) const override;
+  void compute(std::int64_t examples, const std::function<void()>& work, double first,
+               const std::function<void(const PassUntil&)>& hand_on) const override;
   void pass_update(std::int64_t parameters) const override;
 
   /// Runs body(worker) for all workers in [0, workers), from the first simulated second on. Returns when all have

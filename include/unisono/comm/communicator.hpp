@@ -31,6 +31,8 @@ class Request {
   virtual void wait() = 0;
   /// Whether the operation is done; drives its progress.
   virtual bool test() = 0;
+  /// Drives the operation's progress, where that does not go on by itself.
+  virtual void make_progress() { test(); }
   /// Blocks until the operation is done or `enough()` returns true. `enough` is polled: it must be fast and must not
   /// use a communicator. \return whether it is done; `wait` must still be called \throws CommunicationError
   virtual bool wait_unless(const std::function<bool()>& enough) = 0;

@@ -78,4 +78,9 @@ struct PlanOptions {
 /// for models without gradients, and where hosts are asked for whose link is unknown
 void plan(comm::Communicator& world, const settings::Config& config, const PlanOptions& options, Log& log);
 
+/// The config with `[simulation]` as fast as a profile says that ranks and links are. What the profile does not know,
+/// links of a single host, stays. \throws ConfigError for a profile of another model, or of another number of ranks on a
+/// host
+settings::Config with_speeds_of(const std::string& profile, settings::Config config, Log& log);
+
 }  // namespace unisono::planning

@@ -24,6 +24,9 @@ struct FailureCost {
 /// \param restart seconds (R) \param between_failures mean seconds (M)
 double expected_failure_cost(double checkpoint, double interval, double restart, double between_failures);
 
+/// A simulated rank's examples in a step. \param config with train.batch_size as settled
+std::int64_t examples_of_step(const settings::Config& config);
+
 /// What a simulation took.
 struct SimulationCost {
   double simulated_seconds = 0, seconds = 0;

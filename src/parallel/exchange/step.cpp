@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "unisono/models/gradient_times.hpp"
+
 namespace unisono::parallel {
 std::vector<FloatRange> counted_floats(const Holding& held) {
   std::vector<BlockRange> ranges = held.ranges();
@@ -44,8 +46,7 @@ struct FinalRanges {
   void ready(Index first, Index last) { ranges.push_back({first, last}); }
 };
 
-/// A gradient that takes simulated time. Its exchange is told of all ranges when that is over: it may wait for others,
-/// and the computation may not. Where the passes themselves wait for others, whose batch statistics they need, they are
+/// A gradient that takes simulated time. Its exchange is told of each range when that would be final. Where the passes themselves wait for others, whose batch statistics they need, they are
 /// made when the time is over.
 template <typename Gradient>
 void simulate_gradient(StepTerms& run, Index examples, GradientTarget target, const Gradient& gradient) {
@@ -56,9 +57,18 @@ void simulate_gradient(StepTerms& run, Index examples, GradientTarget target, co
   }
   FinalRanges final;
   const GradientReady told = target.ready;
-  if (told) target.ready = final;
-  compute(run, examples, [&] { gradient(target); });
-  for (const FloatRange& range : final.ranges) told(range.first, range.last);
+  if (!told) return compute(run, examples, [&] { gradient(target); });
+  target.ready = final;
+  const models::GradientTimes times(run.model.summary(examples));
+  const ComputeScope computes(run);
+  run.runtime.compute(
+      examples, [&] { gradient(target); }, models::GradientTimes::kForward,
+      [&](const Runtime::PassUntil& pass_until) {
+        for (const FloatRange& range : final.ranges) {
+          pass_until(times.of(range.first));
+          told(range.first, range.last);
+        }
+      });
 }
 
 }  // namespace

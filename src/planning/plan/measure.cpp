@@ -241,6 +241,13 @@ std::string identity_of(const Measured& measured) {
                      count_of(states, "vector") + " of the optimizer");
 }
 
+void require_same_model(const Profile& profile, const std::string& path, const Measured& measured) {
+  const std::string here = identity_of(measured);
+  if (profile.model == here) return;
+  throw ConfigError(fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path,
+                                profile.model, here));
+}
+
 namespace {
 
 /// As long as the slowest of the ranks that are `active` takes, while they all compute at once. Collective.

@@ -23,6 +23,9 @@ struct Measured {
 /// The model of a profile in words.
 std::string identity_of(const Measured& measured);
 
+/// \param path of the profile \throws ConfigError where it is of another model
+void require_same_model(const Profile& profile, const std::string& path, const Measured& measured);
+
 /// Measures a profile on the ranks of `world`, in about a second for each number of examples and each encoder.
 /// Collective; the root's result is whole. \throws LaunchError where hosts have different numbers of ranks
 Profile measure_profile(comm::Communicator& world, const Measured& measured, Log& log);

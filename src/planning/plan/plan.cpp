@@ -438,10 +438,7 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   Log silent(world.rank(), /*terminal=*/false);
   if (!profile) profile = measure_profile(world, measured, options.json ? silent : log);
   if (!world.is_root()) return;
-  if (profile->model != identity_of(measured)) {
-    throw ConfigError(fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one",
-                                  options.profile, profile->model, identity_of(measured)));
-  }
+  require_same_model(*profile, options.profile, measured);
   const std::int64_t wanted = config.train.threads;
   if (wanted > 0 && wanted != profile->threads) {
     throw ConfigError(

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "unisono/comm/communicator.hpp"
+#include "unisono/models/gradient_times.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/slice_holding.hpp"
 #include "unisono/session/memory.hpp"
@@ -103,18 +104,15 @@ ExchangeCost Predictor::encoded(const Exchange& exchange) const {
 
 /// Waiting for an exchange whose parts start as the backward pass finishes them, from the last layer to the first.
 double Predictor::exposed_of_buckets(const Exchange& exchange) const {
-  constexpr double kForward = 1.0 / 3;  // of the flops of a step
   const auto layers = planned_.model.summary(made_.examples);
-  double flops = 0, parameters = 0;
-  for (const models::LayerSummary& layer : layers) {
-    flops += layer.flops_per_example;
-    parameters += static_cast<double>(layer.parameters);
-  }
-  const double whole_bytes = std::max(parameters * sizeof(float), 1.0);
+  const models::GradientTimes times(layers);
+  Index parameters = 0;
+  for (const models::LayerSummary& layer : layers) parameters += layer.parameters;
+  const double whole_bytes = std::max(static_cast<double>(parameters) * sizeof(float), 1.0);
   const auto bucket =
       static_cast<double>(way_.config.communication.bucket_bytes > 0 ? way_.config.communication.bucket_bytes
                                                                      : comm::kBucketBytesBetweenNodes);
-  double ready = kForward * made_.gradient, sent = ready, final_bytes = 0, started = 0;
+  double ready = models::GradientTimes::kForward * made_.gradient, sent = ready, final_bytes = 0, started = 0;
   const auto start = [&](double until) {
     Exchange part = exchange;
     part.floats = static_cast<Index>(static_cast<double>(exchange.floats) * (until - started) / whole_bytes);
@@ -122,7 +120,9 @@ double Predictor::exposed_of_buckets(const Exchange& exchange) const {
     started = until;
   };
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    ready += (1 - kForward) * made_.gradient * layer->flops_per_example / std::max(flops, 1.0);
+    if (layer->parameters == 0) continue;
+    parameters -= layer->parameters;
+    ready = made_.gradient * times.of(parameters);
     final_bytes += sizeof(float) * static_cast<double>(layer->parameters);
     while (final_bytes - started >= bucket) start(started + bucket);
   }

@@ -16,6 +16,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
 #include "unisono/base/random.hpp"
+#include "unisono/base/rounded.hpp"
 #include "unisono/base/virtual_runtime.hpp"
 #include "unisono/comm/simulated.hpp"
 #include "unisono/records/run_folder.hpp"
@@ -77,11 +78,6 @@ comm::SimulatedNetwork network_of(const SimulationSettings& settings) {
 /// How many simulated ranks train.
 int workers_of(const settings::Config& config) {
   return strategies::make_strategy(config.strategy)->workers(static_cast<int>(config.simulation.ranks));
-}
-
-/// A rank's examples in a step.
-std::int64_t examples_of_step(const settings::Config& config) {
-  return std::max<std::int64_t>(1, config.train.batch_size / workers_of(config));
 }
 
 void require_examples_for_all(const settings::Config& config, std::int64_t examples) {
@@ -260,6 +256,10 @@ class Simulation {
 
 }  // namespace
 
+std::int64_t examples_of_step(const settings::Config& config) {
+  return std::max<std::int64_t>(1, config.train.batch_size / workers_of(config));
+}
+
 std::optional<settings::Config> settle_simulation(Job& job, settings::Config config) {
   require_simulated(config);
   config.train.threads = 1;
@@ -283,9 +283,7 @@ std::optional<settings::Config> settle_simulation(Job& job, settings::Config con
   const auto steps = static_cast<std::int64_t>(std::clamp(kSeconds / std::max(step, 1e-7), 20.0, 2000.0));
   const double measured = microseconds(steps);
   if (interrupted) return std::nullopt;
-  // Two digits: it is not more exact, and the config is read more easily.
-  const double digits = std::pow(10, std::floor(std::log10(std::max(measured, 1e-6))) - 1);
-  config.simulation.microseconds_per_example = std::round(measured / digits) * digits;
+  config.simulation.microseconds_per_example = rounded(std::max(measured, 1e-6), 2);
   job.log().info(fmt::format("simulation.microseconds_per_example = {:g}, as measured on one core of this machine",
                              config.simulation.microseconds_per_example));
   return config;

@@ -50,7 +50,7 @@ void DelayedAverage::weigh(View values, double share, MutableView result) {
 }
 
 void DelayedAverage::advance() {
-  for (const comm::RequestPtr& sum : sums_) sum->test();
+  for (const comm::RequestPtr& sum : sums_) sum->make_progress();
 }
 
 void DelayedAverage::finish(OuterStep* outer) {

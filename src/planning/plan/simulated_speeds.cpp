@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/measure.hpp"
+#include "plan/profile.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/base/rounded.hpp"
+#include "unisono/planning/planning.hpp"
+#include "unisono/session/model_parts.hpp"
+#include "unisono/session/settled.hpp"
+#include "unisono/session/simulate.hpp"
+
+namespace unisono::planning {
+namespace {
+
+constexpr int kDigits = 3;  // of what was measured
+constexpr double kBitsOfByte = 8;
+
+void require_ranks(const Profile& profile, const std::string& path, const settings::SimulationSettings& simulation) {
+  if (simulation.ranks_per_host == profile.ranks_per_host || simulation.ranks == 1) return;
+  throw ConfigError(fmt::format(
+      "--profile {}: it is of {} on each host, but simulation.ranks_per_host is {}; set it to {}, or measure so many",
+      path, count_of(profile.ranks_per_host, "rank"), simulation.ranks_per_host, profile.ranks_per_host));
+}
+
+/// While as many ranks compute as are simulated.
+const StepCurves& steps_of(const Profile& profile, const settings::SimulationSettings& simulation) {
+  if (simulation.ranks == 1) return profile.one_rank;
+  return simulation.ranks <= simulation.ranks_per_host ? profile.one_host : profile.all_hosts;
+}
+
+void set_computations(const Profile& profile, const models::Model& model, settings::Config& config) {
+  settings::SimulationSettings& simulation = config.simulation;
+  const auto examples = static_cast<double>(session::examples_of_step(config));
+  const StepCurves& steps = steps_of(profile, simulation);
+  double gradient = steps.gradients().at(examples), update = steps.updates().at(examples);
+  const auto traffic =
+      strategies::make_strategy(config.strategy)->traffic(model, static_cast<int>(simulation.ranks), 0);
+  if (simulation.ranks == 1 || (traffic && traffic->makes_own_steps)) {
+    const double whole = steps.whole_steps().at(examples);
+    gradient = std::min(gradient, whole);
+    update = whole - gradient;
+  }
+  if (simulation.ranks > 1 && traffic && traffic->waiting_threads > 0) {
+    const double beside = profile.beside_waiting.curve().at(examples) / profile.all_hosts.gradients().at(examples);
+    gradient *= std::pow(std::max(beside, 1.0), traffic->waiting_threads);
+  }
+  simulation.microseconds_per_example = rounded(1e6 * gradient / examples, kDigits);
+  simulation.nanoseconds_per_update = rounded(1e9 * update / static_cast<double>(model.layout().size()), kDigits);
+}
+
+void set_link(const Link& link, double& mbit, double& microseconds) {
+  if (link.megabytes_per_second <= 0) return;
+  mbit = rounded(kBitsOfByte * link.megabytes_per_second, kDigits);
+  microseconds = rounded(std::max(link.microseconds, 1e-3), kDigits);
+}
+
+}  // namespace
+
+settings::Config with_speeds_of(const std::string& path, settings::Config config, Log& log) {
+  if (!config.simulation.is_on()) return config;
+  const Profile profile = read_profile(path);
+  settings::Config sized = session::settle(config, data::inspect_dataset(config.data)).config;
+  const models::ModelInputs inputs = shapes_of(sized, {});
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer alone;
+  const auto model = models::make_model(sized.model, inputs, session::model_context(*backend, alone, true, sized));
+  require_same_model(profile, path, {sized, inputs, *model, {}, {}});
+  require_ranks(profile, path, sized.simulation);
+  set_computations(profile, *model, sized);
+  settings::SimulationSettings& simulation = config.simulation = sized.simulation;
+  set_link(profile.between_hosts, simulation.link_mbit, simulation.link_microseconds);
+  set_link(profile.in_host, simulation.in_host_mbit, simulation.in_host_microseconds);
+  log.info(fmt::format(
+      "as fast as ranks of {} on {}: {:g} µs an example, {:g} ns an updated parameter, {} {:g} Mbit/s and {:g} µs",
+      count_of(profile.threads, "thread"), profile.cpu, simulation.microseconds_per_example,
+      simulation.nanoseconds_per_update,
+      profile.between_hosts.megabytes_per_second > 0 ? "links as measured:" : "links as in the config:",
+      simulation.link_mbit, simulation.link_microseconds));
+  return config;
+}
+
+}  // namespace unisono::planning
