@@ -105,6 +105,11 @@ std::string Communicator::broadcast_text(const std::string& text, int root) {
   return result;
 }
 
+std::string Communicator::first_text(const std::string& own) {
+  const std::int64_t first = -max(own.empty() ? std::int64_t{-size()} : std::int64_t{-rank()});
+  return first == size() ? "" : broadcast_text(own, static_cast<int>(first));
+}
+
 double Communicator::sum(double value) {
   allreduce_sum(std::span(&value, 1));
   return value;

@@ -304,15 +304,16 @@ RequestPtr MeetingCommunicator<Group>::start_all_gather(std::span<float> values)
 
 template <typename Group>
 std::vector<std::vector<std::byte>> MeetingCommunicator<Group>::all_gather_bytes(std::span<const std::byte> bytes) {
-  using Contribution = std::pair<std::span<const std::byte>, std::vector<std::vector<std::byte>>>;  // mine; everybody's
+  using All = std::vector<std::vector<std::byte>>;
+  using Contribution = std::pair<std::span<const std::byte>, std::shared_ptr<const All>>;  // mine; everybody's
   Contribution part{bytes, {}};
   meet(*group_, rank_, {"all_gather_bytes", Pattern::gather, bytes.size()}, part, [](const std::vector<void*>& parts) {
     const auto typed = parts_as<Contribution>(parts);
-    for (auto* to : typed) {
-      for (const auto* from : typed) to->second.emplace_back(from->first.begin(), from->first.end());
-    }
+    const auto all = std::make_shared<All>();
+    for (const auto* from : typed) all->emplace_back(from->first.begin(), from->first.end());
+    for (auto* to : typed) to->second = all;
   });
-  return std::move(part.second);
+  return *part.second;
 }
 
 template <typename Group>

@@ -91,6 +91,7 @@ class ElasticAveraging final : public Strategy {
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+  std::int64_t extra_bytes_of_all(const models::Model& model, int ranks, int states) const override;
   /// A pull, and then a push.
   std::optional<Traffic> traffic(const models::Model& model, int, int) const override {
     const auto period = static_cast<double>(own_.period);
@@ -107,11 +108,19 @@ class ElasticAveraging final : public Strategy {
 
 /// A worker: its copy of the center. A server: its shard, a buffer for each worker's push, and copies that are still
 /// being sent to others.
-std::int64_t ElasticAveraging::extra_bytes(const models::Model& model, int ranks, int) const {
-  const Roles roles = roles_of(settings_, ranks);
+RoleBytes bytes_of_roles(const models::Model& model, const Roles& roles) {
+  constexpr std::int64_t kFloat = sizeof(float);
   const std::int64_t n = model.layout().size();
-  const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * 2 * roles.workers();
-  return static_cast<std::int64_t>(sizeof(float)) * (settings_.servers == 0 ? n + server : std::max(n, server));
+  return {.worker = kFloat * n, .server = kFloat * ((n + roles.servers() - 1) / roles.servers() * 2 * roles.workers())};
+}
+
+std::int64_t ElasticAveraging::extra_bytes(const models::Model& model, int ranks, int) const {
+  return bytes_of_roles(model, roles_of(settings_, ranks)).of_rank(settings_.servers == 0);
+}
+
+std::int64_t ElasticAveraging::extra_bytes_of_all(const models::Model& model, int ranks, int) const {
+  const Roles roles = roles_of(settings_, ranks);
+  return bytes_of_roles(model, roles).of_all(roles);
 }
 
 void ElasticAveraging::train(TrainContext& run) {

@@ -47,9 +47,11 @@ class ParameterServer final : public Strategy {
     return own_.compression.is_on() ? "strategy.compression works only on CPUs" : "";
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+  std::int64_t extra_bytes_of_all(const models::Model& model, int ranks, int states) const override;
   std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
 
  private:
+  RoleBytes bytes_of_roles(const models::Model& model, const Roles& roles, int states) const;
   void require_in_place() const;
   std::int64_t message_bytes(const ParameterLayout& layout, const Roles& roles) const;
   void hand_over_residuals(TrainContext& run) const;
@@ -117,8 +119,7 @@ std::int64_t ParameterServer::message_bytes(const ParameterLayout& layout, const
 /// another push is applied. Where pushes are compressed, a worker has its messages and no second gradient, and a
 /// server a message of each worker. With rows: what a worker pulls and has pushed, and the same for each worker at a
 /// server. This is an upper bound, as if every step touched all rows.
-std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks, int states) const {
-  const Roles roles = roles_of(settings_, ranks);
+RoleBytes ParameterServer::bytes_of_roles(const models::Model& model, const Roles& roles, int states) const {
   const std::int64_t n = model.layout().size(), workers = roles.workers();
   const bool in_place = model.in_place() != nullptr;
   const bool compresses = own_.compression.is_on();
@@ -129,9 +130,17 @@ std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks,
   const std::int64_t copies = workers + (in_place ? workers : std::max(kept_reads() * workers, on_their_way));
   const std::int64_t shard = (n + roles.servers() - 1) / roles.servers() * (1 + states + copies);
   constexpr std::int64_t kFloat = sizeof(float);
-  const std::int64_t worker = kFloat * floats + message;
-  const std::int64_t server = kFloat * shard + workers * message / roles.servers();
-  return settings_.servers == 0 ? worker + server : std::max(worker, server);
+  return {.worker = kFloat * floats + message, .server = kFloat * shard + workers * message / roles.servers()};
+}
+
+std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks, int states) const {
+  const Roles roles = roles_of(settings_, ranks);
+  return bytes_of_roles(model, roles, states).of_rank(settings_.servers == 0);
+}
+
+std::int64_t ParameterServer::extra_bytes_of_all(const models::Model& model, int ranks, int states) const {
+  const Roles roles = roles_of(settings_, ranks);
+  return bytes_of_roles(model, roles, states).of_all(roles);
 }
 
 std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int, int) const {

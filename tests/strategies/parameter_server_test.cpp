@@ -352,7 +352,11 @@ TEST_CASE("every rank works or serves, and the first one works", "[server]") {
       for (int rank = 0; rank < ranks; ++rank) {
         const bool works = !roles.workers_of(rank).empty(), serves = !roles.servers_of(rank).empty();
         CHECK((servers == 0 ? works && serves : works != serves));
+        for (const int worker : roles.workers_of(rank)) CHECK(roles.rank_of_worker(worker) == rank);
+        for (const int server : roles.servers_of(rank)) CHECK(roles.rank_of_server(server) == rank);
       }
+      for (int worker = 0; worker < roles.workers(); ++worker)
+        CHECK(roles.workers_of(roles.rank_of_worker(worker)) == std::vector{worker});
     }
   }
   const Roles dealt = Roles::dealt(2, 3, 2);

@@ -192,6 +192,8 @@ class Communicator {
   virtual void allreduce_weighted_mean(std::span<float> values, double weight);
   std::vector<std::string> all_gather_text(const std::string& text);
   std::string broadcast_text(const std::string& text, int root = 0);
+  /// The text of the first rank whose text is not empty; empty: there is none.
+  std::string first_text(const std::string& own);
   /// Gathers vectors on all ranks. \return every rank's vector, by rank; their lengths may differ
   template <typename T>
   std::vector<std::vector<T>> all_gather_vectors(const std::vector<T>& own) {

@@ -16,6 +16,7 @@ namespace unisono::session {
 struct MemoryItem {
   std::string what;
   std::int64_t bytes = 0;
+  bool once = false;  ///< whether all ranks of one process have it together
 };
 
 /// The run whose memory is predicted, of which each rank holds the whole model, or rows of it. For the stages of
@@ -54,6 +55,9 @@ inline constexpr Index kPrefetchedBatches = 3;
 /// checkpoint). Runs a pass over a few random examples to measure the kernels' own memory; collective only if the model
 /// reduces over several ranks.
 std::vector<MemoryItem> predict_memory(const MemoryContext& context);
+
+/// Predicts what all ranks together take in one process, as simulated ones do, apart from what the process has already.
+std::int64_t predict_memory_of_all(const MemoryContext& context);
 
 /// What a run adds to a process that has only read its config, measured on small models: code pages, the stacks of
 /// threads, HDF5's caches.

@@ -163,6 +163,10 @@ class Strategy {
   /// Estimated bytes that the strategy allocates on a rank in addition to θ, g and the optimizer's state.
   /// \param states how many vectors of θ's size the optimizer keeps
   virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
+  /// The same of all ranks together, of which some may need more than others.
+  virtual std::int64_t extra_bytes_of_all(const models::Model& model, int ranks, int states) const {
+    return ranks * extra_bytes(model, ranks, states);
+  }
   /// What several ranks send each other while they train a model by gradients; nothing: nobody has said it yet.
   /// \param states how many vectors of θ's size the optimizer keeps
   virtual std::optional<Traffic> traffic(const models::Model&, int /*ranks*/, int /*states*/) const { return {}; }

@@ -171,8 +171,8 @@ void TrainedModel::say_left_out(Log& log) const {
 RawSet::RawSet(comm::Communicator& world, const std::string& input, const session::StoredCheckpoint& checkpoint,
                const std::string& folder) {
   if (world.is_root()) make(input, checkpoint, folder);
-  path_ = world.all_gather_text(path_).front();
-  left_out_ = world.all_gather_text(left_out_).front();
+  path_ = world.broadcast_text(path_);
+  left_out_ = world.broadcast_text(left_out_);
 }
 
 void RawSet::make(const std::string& input, const session::StoredCheckpoint& checkpoint, const std::string& folder) {

@@ -196,10 +196,9 @@ void CheckpointStore::wait_for(const CheckpointDrain* drain) {
 
 /// \param problem this rank's; empty: there is none
 void CheckpointStore::require_copied(const std::string& problem) {
-  for (const std::string& text : group_.all_gather_text(problem)) {
-    if (!text.empty())
-      throw OutputError(fmt::format("{}: a checkpoint could not be copied there: {}", folder_.path(), text));
-  }
+  const std::string first = group_.first_text(problem);
+  if (!first.empty())
+    throw OutputError(fmt::format("{}: a checkpoint could not be copied there: {}", folder_.path(), first));
 }
 
 void CheckpointStore::count(CounterSet& counters) const {

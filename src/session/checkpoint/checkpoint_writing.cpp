@@ -36,16 +36,12 @@ bool all_see(comm::Communicator& group, const std::string& path) {
 
 std::vector<std::uint64_t> gather_hashes(comm::Communicator& group, const std::vector<std::uint64_t>& own,
                                          int readers) {
-  auto parts = group.all_gather_vectors(own);
-  std::erase_if(parts, [](const auto& part) { return part.empty(); });  // no reader, or one of a short file
-  parts.resize(static_cast<std::size_t>(readers));
-  std::size_t count = 0;
-  for (const auto& part : parts) count += part.size();
+  const std::vector<std::uint64_t> joined = group.gather_joined(own);
+  const std::size_t count = joined.size(), stride = static_cast<std::size_t>(readers);
   std::vector<std::uint64_t> hashes(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto& part = parts[i % static_cast<std::size_t>(readers)];
-    const std::size_t at = i / static_cast<std::size_t>(readers);
-    if (at < part.size()) hashes[i] = part[at];
+  auto next = joined.begin();
+  for (std::size_t reader = 0; reader < stride; ++reader) {
+    for (std::size_t segment = reader; segment < count; segment += stride) hashes[segment] = *next++;
   }
   return hashes;
 }
@@ -74,7 +70,7 @@ CheckpointWriting::CheckpointWriting(comm::Communicator& group, CheckpointTarget
       contents_(std::move(contents)) {
   create();
   find_writers();
-  contents_->divide(group_, writer_, static_cast<int>(writers_.size()));
+  contents_->divide(group_, writer_, writers_);
   start_writing();
 }
 
@@ -97,43 +93,49 @@ void CheckpointWriting::give_up() {
   if (group_.is_root()) std::filesystem::remove(aside_, ignored);
 }
 
-void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
-  const auto error = std::find_if(errors.begin(), errors.end(), [](const auto& text) { return !text.empty(); });
-  if (error == errors.end()) return;
+void CheckpointWriting::require_none(const std::string& error) {
+  if (error.empty()) return;
   give_up();
-  const bool is_gone = error->find(std::strerror(ENOENT)) != std::string::npos;
+  const bool is_gone = error.find(std::strerror(ENOENT)) != std::string::npos;
   const std::string advice =
       is_gone ? "the file was removed or renamed while the program ran; continue with --resume"
-              : "earlier checkpoints are intact: " + advice_on(*error) + " and continue with --resume";
-  throw FailedWriting(fmt::format("checkpoint {} could not be written: {}; {}", target_.path, *error,
+              : "earlier checkpoints are intact: " + advice_on(error) + " and continue with --resume";
+  throw FailedWriting(fmt::format("checkpoint {} could not be written: {}; {}", target_.path, error,
                                   advice_about(target_.path, advice)),
-                      *error);
+                      error);
 }
 
 void CheckpointWriting::create() {
   const std::string error = error_of([&] {
     if (group_.is_root()) contents_->create(aside_);
   });
-  require_none({group_.broadcast_text(error)});
+  require_none(group_.broadcast_text(error));
 }
 
 void CheckpointWriting::find_writers() {
   const std::string mine = target_.local && group_.node() != 0 ? "" : seal_fingerprint(aside_);
   const std::string roots = group_.broadcast_text(mine);
-  const auto seen = group_.all_gather_joined(std::vector<std::int64_t>{!mine.empty() && mine == roots ? 1 : 0});
-  writers_.clear();
+  const bool writes = group_.is_root() || (!mine.empty() && mine == roots);
+  writers_ = static_cast<int>(group_.sum(std::int64_t{writes ? 1 : 0}));
+  writer_ = group_.rank();
+  senders_.clear();
+  if (writers_ == group_.size()) return;
+  if (target_.messages == nullptr) {
+    writers_ = 1;
+    writer_ = group_.is_root() ? 0 : 1;
+    if (contents_->is_divided()) require_none(std::string(kMustBeShared));
+    return;
+  }
+  const auto all = group_.all_gather_joined(std::vector<int>{writes ? 1 : 0});
   for (int rank = 0; rank < group_.size(); ++rank) {
-    if (rank == 0 || seen[static_cast<std::size_t>(rank)] == 1) writers_.push_back(rank);
+    if (all[static_cast<std::size_t>(rank)] == 0) senders_.push_back(rank);
   }
-  if (std::ssize(writers_) < group_.size() && target_.messages == nullptr) {
-    writers_ = {0};
-    if (contents_->is_divided()) require_none({std::string(kMustBeShared)});
-  }
-  writer_ = static_cast<int>(std::ranges::find(writers_, group_.rank()) - writers_.begin());
+  const auto before = std::ranges::lower_bound(senders_, group_.rank()) - senders_.begin();
+  writer_ = writes ? group_.rank() - static_cast<int>(before) : writers_;
 }
 
 void CheckpointWriting::write_shards() {
-  if (group_.is_root() && std::ssize(writers_) < group_.size() && target_.messages != nullptr) receive_shards();
+  if (group_.is_root() && !senders_.empty()) receive_shards();
   RawFile file(aside_, RawFile::Mode::update);
   contents_->visit([&file](std::uint64_t at, std::span<const std::byte> bytes) { file.write(at, bytes); });
   file.sync();
@@ -149,10 +151,7 @@ void CheckpointWriting::send_shards() {
 
 /// In turn from each rank, so that none waits long. After an error the rest is received nevertheless: the senders wait.
 void CheckpointWriting::receive_shards() {
-  std::vector<int> senders;
-  for (int rank = 0; rank < group_.size(); ++rank) {
-    if (std::ranges::find(writers_, rank) == writers_.end()) senders.push_back(rank);
-  }
+  std::vector<int> senders = senders_;
   std::optional<RawFile> file;
   std::exception_ptr failure;
   const auto take_packet = [&](int rank) {
@@ -173,7 +172,7 @@ void CheckpointWriting::receive_shards() {
 
 /// Opens the file again, so that this node reads what other nodes have synced to it.
 void CheckpointWriting::hash() {
-  if (is_writer()) hashes_ = hash_segments(aside_, writer_, static_cast<int>(writers_.size()));
+  if (is_writer()) hashes_ = hash_segments(aside_, writer_, writers_);
 }
 
 void CheckpointWriting::seal() {
@@ -199,7 +198,7 @@ void CheckpointWriting::start_writing() {
         return;
       }
       write_shards();
-      if (writers_.size() > 1) return;
+      if (writers_ > 1) return;
       hash();
       seal();
     });
@@ -210,12 +209,12 @@ void CheckpointWriting::start_writing() {
 }
 
 void CheckpointWriting::start_next() {
-  if (stage_ == Stage::sealing || writers_.size() == 1) {
+  if (stage_ == Stage::sealing || writers_ == 1) {
     stage_ = Stage::finished;
   } else if (stage_ == Stage::writing) {
     start(Stage::hashing, [this] { hash(); });
   } else {
-    hashes_ = gather_hashes(group_, hashes_, static_cast<int>(writers_.size()));
+    hashes_ = gather_hashes(group_, hashes_, writers_);
     start(Stage::sealing, [this] {
       if (group_.is_root()) seal();
     });
@@ -226,7 +225,7 @@ bool CheckpointWriting::advance() {
   if (stage_ == Stage::finished) return true;
   const bool busy = work_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
   if (group_.max(static_cast<std::int64_t>(busy)) != 0) return false;
-  require_none(group_.all_gather_text(work_.get()));
+  require_none(group_.first_text(work_.get()));
   start_next();
   return stage_ == Stage::finished;
 }

@@ -64,7 +64,7 @@ class CheckpointWriting {
 
   void create();
   void find_writers();
-  bool is_writer() const { return writer_ < std::ssize(writers_); }
+  bool is_writer() const { return writer_ < writers_; }
   void write_shards();
   void send_shards();
   void receive_shards();
@@ -74,15 +74,16 @@ class CheckpointWriting {
   void start_writing();
   void start_next();
   void give_up();
-  void require_none(const std::vector<std::string>& errors);
+  void require_none(const std::string& error);
 
   comm::Communicator& group_;
   CheckpointTarget target_;
   std::string aside_;
   std::unique_ptr<CheckpointContents> contents_;
-  std::vector<int> writers_;           ///< the ranks that write to the file, in order
+  int writers_ = 1;                    ///< how many ranks write to the file
   int writer_ = 0;                     ///< this rank's number among them; as many as there are: it is none of them
-  std::vector<std::uint64_t> hashes_;  ///< this rank's, later all ranks'
+  std::vector<int> senders_ = {};      ///< the ranks that send the root what they have, because they do not see the file
+  std::vector<std::uint64_t> hashes_;  ///< this rank's; later, on the root, all ranks'
   Stage stage_ = Stage::writing;
   std::future<std::string> work_;  ///< of the present stage; its result is an error message, or empty
   Threads thread_{"writing a checkpoint"};
@@ -97,8 +98,8 @@ inline constexpr std::string_view kMustBeShared =
 /// Whether all ranks see the same file under this path, judged by its size and its last bytes.
 bool all_see(comm::Communicator& group, const std::string& path);
 
-/// Gathers the hashes of all segments of a file that `readers` ranks have read: the first of them segments 0, readers,
-/// 2 · readers, …, the second one segments 1, 1 + readers, … (see hash_segments). The others have none.
+/// Gathers on the root the hashes of all segments of a file that `readers` ranks have read: the first of them segments
+/// 0, readers, 2 · readers, …, the second one segments 1, 1 + readers, … (see hash_segments). The others have none.
 std::vector<std::uint64_t> gather_hashes(comm::Communicator& group, const std::vector<std::uint64_t>& own, int readers);
 
 /// Verifies a file's seal; ranks [0, readers) read the file. \return what is wrong, for a message; empty if nothing is

@@ -179,13 +179,6 @@ void remove_forgotten() {
   }
 }
 
-/// The first of the ranks' texts that is not empty.
-std::string first_text(comm::Communicator& group, const std::string& own) {
-  if (group.max(own.empty() ? 0 : 1) == 0) return "";
-  const auto all = group.all_gather_text(own);
-  return *std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
-}
-
 }  // namespace
 
 void MemoryCopyCounts::describe(CounterVisitor& visitor) {
@@ -245,7 +238,7 @@ void MemoryCopies::require_room(const StoredVectors& state) const {
     wrong = fmt::format("copies take up to {:.0f} MB of {} on {}, where {:.0f} MB are free", 1e-6 * double(needed),
                         kMemory, group_.host(), 1e-6 * double(free));
   }
-  wrong = first_text(group_, wrong);
+  wrong = group_.first_text(wrong);
   if (!wrong.empty()) {
     throw ConfigError(fmt::format("{}: {}; enlarge it (in containers, --shm-size), use more nodes, or remove the key",
                                   kMemoryKey, wrong));
@@ -273,7 +266,7 @@ std::string MemoryCopies::begin_folder() {
   }
   if (group_.node_rank() == 0) remove_forgotten();
   folder_ = folder;
-  return first_text(group_, error);
+  return group_.first_text(error);
 }
 
 std::string MemoryCopies::path_of(int part) const {
@@ -373,7 +366,7 @@ void MemoryCopies::advance() {
   if (group_.max(work_.empty() ? 0 : 1) != 0) return;
   threads_.join();
   contents_.reset();
-  const std::string error = first_text(group_, errors_.empty() ? "" : errors_.front());
+  const std::string error = group_.first_text(errors_.empty() ? "" : errors_.front());
   if (!error.empty()) return give_up(error);
   newest_ = step_;
   ++made_;

@@ -163,6 +163,22 @@ std::int64_t pass_bytes(const MemoryContext& context, Index batch) {
   return convex->pass_bytes(batch) + convex->kept_bytes(context.data.train, context.data.row_values);
 }
 
+bool is_in_place(const MemoryContext& context) {
+  return context.strategy.updates_in_place(context.model) || context.model.alternating() != nullptr;
+}
+
+/// Vectors of θ's size that the optimizer keeps; none where another method takes its place.
+std::int64_t optimizer_states(const MemoryContext& context) {
+  const bool keeps = !is_in_place(context) && !context.config.whole_batch();
+  return keeps ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
+}
+
+/// The same of the strategy.
+std::int64_t strategy_states(const MemoryContext& context) {
+  const bool keeps = !is_in_place(context) && !context.config.whole_batch();
+  return keeps ? parallel::vectors_of_parameters(context.strategy.state_vectors()) : 0;
+}
+
 }  // namespace
 
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
@@ -217,13 +233,11 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
   const HeldContext context(of_run, squares);
   models::Model& model = context.model;
   const std::int64_t n = context.held.parameters->size();
-  const bool in_place = context.strategy.updates_in_place(model) || model.alternating() != nullptr;
+  const bool in_place = is_in_place(context);
   // Of a method for the whole set, a rank has shards, and those of a checkpoint are as large as these.
   const bool whole_batch = context.config.whole_batch();
   const std::int64_t shards = whole_batch ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
-  const bool keeps_states = !in_place && !whole_batch;
-  const std::int64_t of_optimizer = keeps_states ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
-  const std::int64_t of_strategy = keeps_states ? parallel::vectors_of_parameters(context.strategy.state_vectors()) : 0;
+  const std::int64_t of_optimizer = optimizer_states(context), of_strategy = strategy_states(context);
   const std::int64_t states = of_optimizer + of_strategy;
   const Index batch = training_batch(context);
   const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);
@@ -232,7 +246,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : tokens;
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   std::vector<MemoryItem> items = {
-      {"process, libraries, messages", context.process_bytes + kRunningBytes},
+      {"process, libraries, messages", context.process_bytes + kRunningBytes, /*once=*/true},
       {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
       {"optimizer state", kFloat * (context.held.state->size() * of_optimizer + n * of_strategy) +
                               method_bytes(context.config, context.model, context.rank, context.ranks)},
@@ -243,7 +257,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
       {"activations and their gradients",
        std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
       {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},
-      {"examples", examples_bytes(context.config, context.data, context.ranks)},
+      {"examples", examples_bytes(context.config, context.data, context.ranks), /*once=*/true},
       {"batches prepared", kFloat * (kPrefetchedBatches * example * (batch + evaluated) +
                                      unmixed_examples(context, batch) * context.data.features.size())},
       {"checkpoint being written",
@@ -257,6 +271,15 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
     items.push_back({"decoding of pictures", threads * context.data.decoding_bytes});
   }
   return items;
+}
+
+std::int64_t predict_memory_of_all(const MemoryContext& context) {
+  constexpr std::int64_t kRankBytes = 0;
+  const int states = static_cast<int>(optimizer_states(context) + strategy_states(context));
+  const std::int64_t all = context.strategy.extra_bytes_of_all(context.model, context.ranks, states);
+  std::int64_t once = all, of_rank = kRankBytes - context.strategy.extra_bytes(context.model, context.ranks, states);
+  for (const MemoryItem& item : predict_memory(context)) (item.once ? once : of_rank) += item.bytes;
+  return once + context.ranks * of_rank;
 }
 
 std::int64_t sum(const std::vector<MemoryItem>& parts) {

@@ -91,10 +91,9 @@ std::optional<Comparison> compare(ModelParts& parts, const StoredCheckpoint& oth
     error = caught.what();
   }
   comm::Communicator& all = parts.grid.all();
-  const auto errors = all.all_gather_text(error);
-  const auto first = std::find_if(errors.begin(), errors.end(), [](const auto& text) { return !text.empty(); });
-  if (first != errors.end()) {
-    if (all.is_root()) log.warning(fmt::format("not compared with {}: {}", other.path, *first));
+  const std::string first = all.first_text(error);
+  if (!first.empty()) {
+    if (all.is_root()) log.warning(fmt::format("not compared with {}: {}", other.path, first));
     return std::nullopt;
   }
   std::array<double, 2> sums = {distance.squared, distance.squared_norm};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_folder.hpp"
+#include "machine/placement.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/printable.hpp"
@@ -20,6 +21,9 @@
 #include "unisono/base/virtual_runtime.hpp"
 #include "unisono/comm/simulated.hpp"
 #include "unisono/records/run_folder.hpp"
+#include "unisono/session/abilities.hpp"
+#include "unisono/session/memory.hpp"
+#include "unisono/session/model_parts.hpp"
 #include "unisono/session/run_checks.hpp"
 #include "unisono/session/settled.hpp"
 
@@ -87,6 +91,28 @@ void require_examples_for_all(const settings::Config& config, std::int64_t examp
                                 count_of(workers, "worker"), count_of(examples, "training example")));
 }
 
+/// Says what the ranks need. \throws ConfigError where that does not fit into memory
+void require_memory(const settings::Config& config, const data::DatasetInfo& data, Log& log) {
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer alone;
+  const auto strategy = strategies::make_strategy(config.strategy);
+  models::ModelContext context = model_context(*backend, alone, strategy->steps_together(), config);
+  context.training_examples = data.train;
+  const ModelOfRank of_rank(config, inputs_of(data), context);
+  const auto needed = static_cast<double>(predict_memory_of_all({.config = config,
+                                                                 .model = of_rank.model(),
+                                                                 .backend = *backend,
+                                                                 .data = data,
+                                                                 .ranks = static_cast<int>(config.simulation.ranks),
+                                                                 .strategy = *strategy}));
+  const double free = free_memory_bytes(1);
+  if (needed <= free) {
+    return log.info(fmt::format("{} need about {}", count_of(config.simulation.ranks, "simulated rank"), bytes_text(needed)));
+  }
+  throw ConfigError(fmt::format("simulation.ranks: {} of this model need about {}, but {} are free; simulate fewer",
+                                count_of(config.simulation.ranks, "rank"), bytes_text(needed), bytes_text(free)));
+}
+
 /// The config of a run on one rank, without evaluations, that takes steps of the size of a simulated rank's.
 settings::Config trial_config(const settings::Config& config, std::int64_t steps) {
   settings::Config trial = config;
@@ -126,6 +152,7 @@ class Simulation {
     // All ranks train on views of one set.
     const auto set = job_.open_set(job_.ranks(), config_.data, static_cast<std::uint64_t>(config_.seed));
     require_examples_for_all(config_, (*set)->info().train);
+    require_memory(settle(config_, (*set)->info()).config, (*set)->info(), job_.log());
     const Stopwatch watch;
     while (fails()) start_again();
     if (config_.simulation.hours_between_failures > 0) conclude();

@@ -8,10 +8,15 @@
 namespace unisono::strategies {
 
 std::shared_ptr<Buffer> BufferPool::take(Index floats) {
-  auto free = std::ranges::find_if(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
-  if (free == buffers_.end()) free = buffers_.insert(free, std::make_shared<Buffer>());
-  if ((*free)->size() < floats) **free = Buffer(floats);
-  return *free;
+  const std::size_t count = buffers_.size();
+  std::size_t used = 0;  // behind each other
+  while (used < count && buffers_[(next_ + used) % count].use_count() > 1) ++used;
+  if (used == count) buffers_.push_back(std::make_shared<Buffer>());
+  const std::size_t place = used == count ? count : (next_ + used) % count;
+  next_ = place + 1;
+  const std::shared_ptr<Buffer>& buffer = buffers_[place];
+  if (buffer->size() < floats) *buffer = Buffer(floats);
+  return buffer;
 }
 
 ServerShard::ServerShard(comm::Slice place, models::ModelState state, Allocator& memory)

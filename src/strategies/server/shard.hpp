@@ -89,6 +89,7 @@ class BufferPool {
 
  private:
   std::vector<std::shared_ptr<Buffer>> buffers_;
+  std::size_t next_ = 0;  ///< the place behind the last one that was given out: what lies there is free first
 };
 
 /// The part of θ that one server holds, in plain memory, and how pushes update it.

@@ -28,58 +28,49 @@ comm::RequestPtr Wire::receive_from_worker(int worker, int server, Channel chann
   return communicator_.start_receive(bytes, roles_.rank_of_worker(worker), tag(worker, server, channel));
 }
 
-namespace {
-
-std::vector<int> places_of(int rank, const std::vector<int>& ranks) {
-  std::vector<int> places;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] == rank) places.push_back(static_cast<int>(i));
-  }
-  return places;
-}
-
-/// How many of the lower numbers are on the same rank.
-int place_of(int number, const std::vector<int>& ranks) {
-  const auto own = ranks.begin() + number;
-  return static_cast<int>(std::count(ranks.begin(), own, *own));
-}
-
-}  // namespace
-
-/// Rank 0 always has a worker. Servers are spaced evenly, so if ranks are numbered node by node, every node gets its
-/// share.
 Roles Roles::of_ranks(int ranks, int servers) {
-  Roles roles;
-  for (int server = 0; server < servers; ++server) {
-    const long long share = static_cast<long long>(server + 1) * ranks;
-    roles.servers_.push_back(static_cast<int>((share + servers - 1) / servers) - 1);
+  return servers == 0 ? Roles(ranks, ranks, ranks, false) : Roles(ranks, ranks - servers, servers, false);
+}
+
+Roles Roles::dealt(int ranks, int workers, int servers) { return Roles(ranks, workers, servers, true); }
+
+/// Servers are spaced evenly, so if ranks are numbered node by node, every node gets its share. Rank 0 always has a
+/// worker.
+int Roles::rank_of_server(int server) const {
+  if (dealt_) return (workers_ + server) % ranks_;
+  if (!has_dedicated()) return server;
+  const long long share = static_cast<long long>(server + 1) * ranks_;
+  return static_cast<int>((share + servers_ - 1) / servers_) - 1;
+}
+
+int Roles::rank_of_worker(int worker) const {
+  if (dealt_) return worker % ranks_;
+  int rank = worker;
+  for (int server = 0; has_dedicated() && server < servers_ && rank_of_server(server) <= rank; ++server) ++rank;
+  return rank;
+}
+
+std::vector<int> Roles::workers_of(int rank) const {
+  std::vector<int> workers;
+  if (dealt_) {
+    for (int worker = rank; worker < workers_; worker += ranks_) workers.push_back(worker);
+    return workers;
   }
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (servers == 0) roles.servers_.push_back(rank);
-    const bool serves = std::find(roles.servers_.begin(), roles.servers_.end(), rank) != roles.servers_.end();
-    if (servers == 0 || !serves) roles.workers_.push_back(rank);
+  if (!has_dedicated()) return {rank};
+  int before = 0;  // servers on lower ranks
+  while (before < servers_ && rank_of_server(before) < rank) ++before;
+  if (before == servers_ || rank_of_server(before) != rank) workers.push_back(rank - before);
+  return workers;
+}
+
+std::vector<int> Roles::servers_of(int rank) const {
+  if (!dealt_ && !has_dedicated()) return {rank};
+  std::vector<int> servers;
+  for (int server = 0; server < servers_; ++server) {
+    if (rank_of_server(server) == rank) servers.push_back(server);
   }
-  return roles;
+  return servers;
 }
-
-Roles Roles::dealt(int ranks, int workers, int servers) {
-  Roles roles;
-  for (int worker = 0; worker < workers; ++worker) roles.workers_.push_back(worker % ranks);
-  for (int server = 0; server < servers; ++server) roles.servers_.push_back((workers + server) % ranks);
-  return roles;
-}
-
-int Roles::place_of_worker(int worker) const { return place_of(worker, workers_); }
-int Roles::place_of_server(int server) const { return place_of(server, servers_); }
-
-int Roles::most_servers_of_a_rank() const {
-  int most = 0;
-  for (int server = 0; server < servers(); ++server) most = std::max(most, place_of_server(server) + 1);
-  return most;
-}
-
-std::vector<int> Roles::workers_of(int rank) const { return places_of(rank, workers_); }
-std::vector<int> Roles::servers_of(int rank) const { return places_of(rank, servers_); }
 
 // Compressed pushes to parameter servers, with error feedback.
 //     e ← g + residual                            g: what worker w has to push, its gradient or the sum of several

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -25,19 +26,33 @@ class Roles {
   /// So many workers and servers, assigned to the ranks round-robin: for replays on another number of ranks.
   static Roles dealt(int ranks, int workers, int servers);
 
-  int workers() const { return static_cast<int>(workers_.size()); }
-  int servers() const { return static_cast<int>(servers_.size()); }
-  int rank_of_worker(int worker) const { return workers_[static_cast<std::size_t>(worker)]; }
-  int rank_of_server(int server) const { return servers_[static_cast<std::size_t>(server)]; }
+  int workers() const { return workers_; }
+  int servers() const { return servers_; }
+  int rank_of_worker(int worker) const;
+  int rank_of_server(int server) const;
   /// Its number among the workers, or servers, of the same rank.
-  int place_of_worker(int worker) const;
-  int place_of_server(int server) const;
-  int most_servers_of_a_rank() const;
+  int place_of_worker(int worker) const { return dealt_ ? worker / ranks_ : 0; }
+  int place_of_server(int server) const { return dealt_ ? server / ranks_ : 0; }
+  int most_servers_of_a_rank() const { return dealt_ ? (servers_ + ranks_ - 1) / ranks_ : 1; }
   std::vector<int> workers_of(int rank) const;
   std::vector<int> servers_of(int rank) const;
 
  private:
-  std::vector<int> workers_, servers_;  ///< their ranks
+  Roles(int ranks, int workers, int servers, bool dealt)
+      : ranks_(ranks), workers_(workers), servers_(servers), dealt_(dealt) {}
+  /// Whether some ranks only serve.
+  bool has_dedicated() const { return !dealt_ && workers_ < ranks_; }
+
+  int ranks_, workers_, servers_;
+  bool dealt_;  ///< round-robin
+};
+
+/// What each worker and each server needs, in bytes.
+struct RoleBytes {
+  std::int64_t worker = 0, server = 0;
+  /// The most that a rank needs. \param both whether each rank runs one of each
+  std::int64_t of_rank(bool both) const { return both ? worker + server : std::max(worker, server); }
+  std::int64_t of_all(const Roles& roles) const { return roles.workers() * worker + roles.servers() * server; }
 };
 
 // The protocol between workers and servers. A worker sends questions, in messages of known length, and gets one answer
