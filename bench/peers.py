@@ -6,6 +6,7 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -39,6 +40,29 @@ def add_common_arguments(parser, venv, rounds=None):
     if rounds:
         parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--output", type=pathlib.Path, default=PERFORMANCE)
+
+
+def add_host_arguments(parser):
+    """Those of comparisons on several hosts, whose tables have lines of other hosts, too."""
+    parser.add_argument("--hosts", type=lambda text: text.split(","))
+    parser.add_argument("--link", default="", help="what the table says of the link between the hosts")
+    parser.add_argument("--mpirun", default=" ".join(MPIRUN), help="starts mpirun on the hosts")
+    parser.add_argument("--folder", type=pathlib.Path, help="for what is made meanwhile; all hosts must see it")
+    parser.add_argument("--add", action="store_true", help="keep the table's lines")
+
+
+def started(hosts, mpirun, ranks):
+    """What starts a program on the ranks: one on each host or, without hosts, all on this machine."""
+    if hosts:
+        return [*shlex.split(mpirun), "--host", ",".join(f"{host}:1" for host in hosts), "-n", ranks]
+    return [*MPIRUN, "--bind-to", "none", "-n", ranks] if ranks > 1 else []
+
+
+def old_lines(path, name):
+    """The lines of a table between markers."""
+    text = path.read_text(encoding="utf-8") if path else ""
+    table = text.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0]
+    return [line for line in table.splitlines() if line.startswith("| ")][2:]
 
 
 def checked(arguments):

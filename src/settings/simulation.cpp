@@ -55,6 +55,10 @@ void describe_network(SimulationSettings& own, ConfigVisitor& visitor) {
   link("in_host_mbit", "speed of messages between ranks of a host", own.in_host_mbit, "Mbit/s");
   link("in_host_microseconds", "how long a short message between ranks of a host takes", own.in_host_microseconds,
        "µs");
+  visitor.field({.name = "sum_factor",
+                 .meaning = "how many times as long sums over hosts take as their bytes on the links",
+                 .range = at_least(0.01).at_most(1000)},
+                own.sum_factor);
 }
 
 void describe_failures(SimulationSettings& own, ConfigVisitor& visitor) {

@@ -9,6 +9,24 @@ from harness import BinaryTest, settings
 GIVEN = settings("simulation.microseconds_per_example=200")
 
 
+NETWORK = """
+name = "net"
+[data]
+path = "digits.h5"
+[model]
+kind = "network"
+layers = [{ kind = "flatten" }, { kind = "dense", units = 16 }, { kind = "relu" }, { kind = "dense", units = 10 }]
+[optimizer]
+kind = "sgd"
+learning_rate = 0.1
+momentum = 0.9
+[train]
+epochs = 1
+batch_size = 24
+threads = 1
+"""
+
+
 def ranks(count, *more):
     return (*GIVEN, *settings(f"simulation.ranks={count}", *more))
 
@@ -174,6 +192,64 @@ class Simulate(BinaryTest):
             memory[nodes] = self.summary(f"run{nodes}")["peak_memory_bytes"]
         self.assertLess(seconds[1024] / seconds[32], 10 / 5)
         self.assertLess((memory[1024] - memory[512]) / (memory[512] - memory[256]), 3)  # 2, and 4 with the square
+
+    def profile(self, **lists):
+        """A profile of a network, net.toml, with other numbers in some of its lists and sections."""
+        self.write("net.toml", NETWORK)
+        self.succeed("plan", "net.toml", "--save-profile", "measured.toml")
+        text = (self.folder / "measured.toml").read_text()
+        for section, values in lists.items():
+            head, _, rest = text.partition(f"[{section}]\n")
+            body, blank, tail = rest.partition("\n\n")
+            for key, value in values.items():
+                body = re.sub(rf"^{key} = .*$", f"{key} = {value}", body, flags=re.MULTILINE)
+            text = f"{head}[{section}]\n{body}{blank}{tail}"
+        self.write("profile.toml", text)
+
+    def test_ranks_and_links_are_as_fast_as_a_profile_says(self):
+        steps = {"examples": "[6.0, 12.0]", "gradient": "[0.006, 0.009]", "update": "[0.001, 0.001]"}
+        self.profile(
+            all_hosts={**steps, "whole": "[0.007, 0.01]"},
+            beside_waiting={"examples": "[6.0, 12.0]", "seconds": "[0.012, 0.018]"},
+            between_hosts={"microseconds": "70.0", "megabytes_per_second": "250.0"},
+        )
+        own = settings("simulation.ranks=2", "strategy.kind=allreduce")
+        told = self.simulate("run", *own, "--profile", "profile.toml", config="net.toml").out
+        self.assertRegex(told, r"750 µs an example, .* links as measured: 2000 Mbit/s and 70 µs")
+        # 10 steps of 12 examples on each rank.
+        self.assertAlmostEqual(self.summary("run")["seconds"]["compute"], 10 * 0.009, delta=1e-6)
+        self.assertAlmostEqual(self.summary("run")["seconds"]["optimizer"], 10 * 0.001, delta=1e-5)
+        # Servers' threads wait for messages, and take time from those that compute.
+        own = settings("simulation.ranks=2", "strategy.kind=parameter_server", "train.report_every_steps=1000")
+        self.simulate("served", *own, "--profile", "profile.toml", config="net.toml")
+        self.assertAlmostEqual(self.summary("served")["seconds"]["compute"], 10 * 0.018, delta=1e-6)
+
+    def test_a_profile_that_does_not_fit_is_refused(self):
+        self.profile()
+        own = settings("simulation.ranks=2", "strategy.kind=allreduce")
+
+        def refused(words, *arguments, code=2, profile="profile.toml"):
+            result = self.simulate("none", *own, *arguments, "--profile", profile, config="net.toml", code=code)
+            self.assertIn(words, result.err)
+            self.assertEqual(result.err.count("error:"), 1, result)
+
+        refused("it is of another model", "--set", "optimizer.momentum=0")
+        refused("it is of 1 rank on each host, but simulation.ranks_per_host is 2", *ranks(2, "simulation.ranks_per_host=2"))
+        refused("missing.toml", profile="missing.toml", code=2)
+        refused("'model' at the top level must be a string", profile="net.toml")
+        text = (self.folder / "profile.toml").read_text()
+        self.write("negative.toml", text.replace("[all_hosts]\nexamples = [", "[all_hosts]\nexamples = [-1.0, "))
+        refused("in [all_hosts]: examples must ascend", profile="negative.toml")
+        self.simulate("run", *own, config="net.toml")
+        result = self.unisono("simulate", "run", "--resume", "--profile", "profile.toml")
+        self.assertNotEqual(result.code, 0)
+        self.assertIn("--profile excludes --resume", result.err)
+
+    def test_more_ranks_than_fit_into_memory_are_refused(self):
+        self.write("net.toml", NETWORK)
+        wide = 'model.layers=[{kind="flatten"}, {kind="dense", units=100000}, {kind="dense", units=10}]'
+        result = self.simulate("none", *ranks(240), "--set", wide, *settings("train.batch_size=240"), config="net.toml", code=2)
+        self.assertRegex(result.err, r"simulation.ranks: 240 ranks of this model need about [\d.]+ GiB, but [\d.]+ [GM]iB are free")
 
     def test_what_is_no_simulation_is_refused(self):
         def refused(words, *arguments, command="simulate"):

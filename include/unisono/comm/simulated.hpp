@@ -11,14 +11,15 @@ namespace unisono::comm {
 
 /// How fast messages are between simulated ranks. A message takes the latency and then its bytes over the bandwidth.
 /// Each host has one link for all that its ranks send to other hosts, and one for all that they receive from there;
-/// messages that want it at the same time pass one after the other.
+/// messages that want it at the same time share it.
 struct SimulatedNetwork {
   struct Link {
     double bytes_per_second = 0, seconds = 0;  ///< bandwidth and latency
   };
   int ranks_per_host = 1;
   Link between_hosts;
-  Link in_host;  ///< for each message by itself: ranks of a host do not wait for each other's
+  Link in_host;           ///< for each message by itself: ranks of a host do not wait for each other's
+  double sum_factor = 1;  ///< how many times as long sums over hosts take as their bytes on the links
 };
 
 /// Runs body(communicator) on so many simulated ranks. Their messages take simulated time; collectives take as long as

@@ -21,6 +21,7 @@ struct SimulationSettings {
   double step_spread = 0.2;  ///< lognormal: σ of the logarithm; pareto: 1/shape
   double link_mbit = 1000, link_microseconds = 50;
   double in_host_mbit = 80000, in_host_microseconds = 1;
+  double sum_factor = 1;              ///< how many times as long sums over hosts take as their bytes on the links
   double hours_between_failures = 0;  ///< mean time between failures of any host; 0: none fails
   double restart_seconds = 60;        ///< from a failure until the ranks train again
   double checkpoint_seconds = 0;      ///< for which ranks stand still for a checkpoint

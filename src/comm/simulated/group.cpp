@@ -67,7 +67,7 @@ RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, 
   action(point->parts);
   point->parts = {};
   for (const int member : members()) world_->runtime.poke(member);  // who waits for arrivals alone goes on
-  world_->runtime.at(world_->network.done(now(), collective, size(), hosts_), [self = shared_from_this(), point] {
+  world_->runtime.at(world_->network.done(collective, size(), hosts_), [self = shared_from_this(), point] {
     point->finish();
     for (const int member : self->members()) self->world_->runtime.poke(member);
   });
@@ -104,20 +104,17 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
     world_->runtime.poke(world_rank(peer));
     return point;
   }
-  const auto arrival = [&] {
-    return world_->network.arrival(now(), world_rank(from), world_rank(to), message->source.size());
-  };
   if (sends && bytes.size() <= kBufferedBytes) {
     message->buffered.assign(bytes.begin(), bytes.end());
     point->finish();
-    world_->runtime.at(arrival(), [self = shared_from_this(), message, to] {
+    carry(from, to, message->source.size(), [self = shared_from_this(), message, to] {
       message->has_arrived = true;
       self->take_buffered(*message, to);
     });
   } else if (both && message->source.size() <= kBufferedBytes) {
     take_buffered(*message, to);
   } else if (both) {
-    world_->runtime.at(arrival(), [self = shared_from_this(), message, from, to] {
+    carry(from, to, message->source.size(), [self = shared_from_this(), message, from, to] {
       std::memcpy(message->target.data(), message->source.data(), message->target.size());
       message->sent->finish();
       message->received->finish();
@@ -126,6 +123,10 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
     });
   }
   return point;
+}
+
+void Group::carry(int from, int to, std::size_t bytes, std::function<void()> arrived) {
+  world_->network.carry(world_rank(from), world_rank(to), bytes, std::move(arrived));
 }
 
 /// Hands a message to whoever has posted a receive for it, once it has arrived.

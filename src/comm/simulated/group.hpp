@@ -21,7 +21,7 @@ namespace unisono::comm::simulated {
 /// What all simulated ranks share. All of them run on one thread: nothing here is locked.
 struct World {
   World(VirtualRuntime& runtime_, const SimulatedNetwork& settings, int ranks)
-      : runtime(runtime_), network(settings, ranks), steps(static_cast<std::size_t>(ranks), -1) {}
+      : runtime(runtime_), network(settings, runtime_, ranks), steps(static_cast<std::size_t>(ranks), -1) {}
 
   /// Makes all ranks that wait throw, and all that will. Only the first reason is kept.
   void fail(const std::string& reason);
@@ -109,6 +109,7 @@ class Group : public Membership, public std::enable_shared_from_this<Group> {
 
   void check(const Rendezvous& rendezvous) const;
   bool is_over(const Rendezvous& rendezvous) const;
+  void carry(int from, int to, std::size_t bytes, std::function<void()> arrived);
   void take_buffered(Message& message, int to);
   double now() const { return world_->runtime.seconds(); }
 

@@ -8,41 +8,78 @@
 namespace unisono::comm::simulated {
 namespace {
 
+constexpr double kPacketBytes = 64 << 10;  // of which others wait for a link
+constexpr double kMostPackets = 64;        // of a message, however long it is
+
 /// Rounds in which one host's news reaches so many.
 double rounds(int hosts) { return std::ceil(std::log2(std::max(hosts, 1))); }
 
 }  // namespace
 
-Network::Network(const SimulatedNetwork& settings, int ranks)
-    : settings_(settings), links_(static_cast<std::size_t>(ranks / settings.ranks_per_host + 1)) {}
+Network::Network(const SimulatedNetwork& settings, VirtualRuntime& runtime, int ranks)
+    : settings_(settings), runtime_(runtime), links_(static_cast<std::size_t>(ranks / settings.ranks_per_host + 1)) {}
 
-double Network::arrival(double now, int from, int to, std::size_t bytes) {
+void Network::carry(int from, int to, std::size_t bytes, std::function<void()> arrived) {
   const int sender = host_of(from), receiver = host_of(to);
   const auto length = static_cast<double>(bytes);
   if (sender == receiver) {
-    const double copying = settings_.in_host.seconds + length / settings_.in_host.bytes_per_second;
-    return now + (from == to ? length / settings_.in_host.bytes_per_second : copying);
+    const double copying = length / settings_.in_host.bytes_per_second;
+    const double latency = from == to ? 0 : settings_.in_host.seconds;
+    return runtime_.at(runtime_.seconds() + copying + latency, std::move(arrived));
   }
-  HostLink &out = links_[static_cast<std::size_t>(sender)], &in = links_[static_cast<std::size_t>(receiver)];
-  const double passing = length / settings_.between_hosts.bytes_per_second;
-  const double begins = std::max(now, out.sends_until);
-  out.sends_until = begins + passing;
-  const double comes = std::max(begins + settings_.between_hosts.seconds, in.receives_until);
-  in.receives_until = comes + passing;
-  return in.receives_until;
+  HostLink& own = link(sender);
+  own.waiting.push_back({receiver, length, std::max(kPacketBytes, length / kMostPackets), std::move(arrived)});
+  if (own.is_waited_for) return;
+  own.sends_until > runtime_.seconds() ? send_later(sender) : send_next(sender);
 }
 
-double Network::done(double now, const Collective& collective, int ranks, std::span<const int> hosts) {
-  const double seconds = seconds_of(collective, ranks, static_cast<int>(hosts.size()));
+void Network::send_later(int host) {
+  link(host).is_waited_for = true;
+  runtime_.at(link(host).sends_until, [this, host] { send_next(host); });
+}
+
+/// Sends a packet of the message whose turn it is.
+void Network::send_next(int host) {
+  HostLink& own = link(host);
+  own.is_waited_for = false;
+  Message message = std::move(own.waiting.front());
+  own.waiting.pop_front();
+  const double now = runtime_.seconds(), bytes = std::min(message.left, message.packet);
+  message.left -= bytes;
+  own.sends_until = now + passing(bytes);
+  const bool is_last = message.left <= 0;
+  std::function<void()> arrived = is_last ? std::move(message.arrived) : std::function<void()>();
+  runtime_.at(now + settings_.between_hosts.seconds, [this, to = message.to, bytes, then = std::move(arrived)]() mutable {
+    receive(to, bytes, std::move(then));
+  });
+  if (!is_last) own.waiting.push_back(std::move(message));
+  if (!own.waiting.empty()) send_later(host);
+}
+
+/// Called when a packet's first byte is at the host's link. \param arrived empty: more packets follow
+void Network::receive(int host, double bytes, std::function<void()> arrived) {
+  HostLink& own = link(host);
+  own.receives_until = std::max(runtime_.seconds(), own.receives_until) + passing(bytes);
+  if (arrived) runtime_.at(own.receives_until, std::move(arrived));
+}
+
+/// It waits for what was sent before.
+double Network::done(const Collective& collective, int ranks, std::span<const int> hosts) {
+  const double now = runtime_.seconds(), seconds = seconds_of(collective, ranks, static_cast<int>(hosts.size()));
   if (hosts.size() < 2) return now + seconds;
   double begins = now;
   for (const int host : hosts) {
-    const HostLink& link = links_[static_cast<std::size_t>(host)];
-    begins = std::max({begins, link.sends_until, link.receives_until});
+    double waiting = 0;
+    for (const Message& message : link(host).waiting) waiting += message.left;
+    begins = std::max({begins, link(host).sends_until + passing(waiting), link(host).receives_until});
   }
   const double ends = begins + seconds;
   if (collective.bytes == 0) return ends;
-  for (const int host : hosts) links_[static_cast<std::size_t>(host)] = {ends, ends};
+  for (const int host : hosts) {
+    HostLink& own = link(host);
+    own.receives_until = ends;
+    if (own.waiting.empty()) own.sends_until = ends;
+  }
   return ends;
 }
 
@@ -64,12 +101,12 @@ double Network::seconds_of(const Collective& collective, int ranks, int hosts) c
     case Pattern::gather:
       return copying + rounds(hosts) * far.seconds + bytes * (ranks - 1) / far.bytes_per_second;
     case Pattern::half_of_sum:
-      return copying + far.seconds + share * bytes / far.bytes_per_second;
+      return copying + settings_.sum_factor * (far.seconds + share * bytes / far.bytes_per_second);
     case Pattern::sum:
       if (bytes * ranks <= static_cast<double>(kShortSumBytes)) {
-        return copying + far.seconds + others * bytes / far.bytes_per_second;
+        return copying + settings_.sum_factor * (far.seconds + others * bytes / far.bytes_per_second);
       }
-      return copying + 2 * (far.seconds + share * bytes / far.bytes_per_second);
+      return copying + settings_.sum_factor * 2 * (far.seconds + share * bytes / far.bytes_per_second);
   }
   return 0;
 }

@@ -163,6 +163,7 @@ data::Batch OwnSteps::make(MeanOver mean_over, double rate, bool keeps_gradient)
   const data::Batch batch = run_.replica.gradient_of_step(run_, mean_over, &pass);
   if (batch.rank_step_size == 0) return batch;
   const Phase phase(run_, run_.seconds.optimizer);
+  run_.runtime.pass_update(std::ssize(run_.state.parameters));
   gradient_is_whole_ = !pass.made();
   const std::vector<FloatRange> all = {{0, std::ssize(run_.state.parameters)}};
   for (const FloatRange& range : pass.made() ? others_ : all) {

@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <thread>
 
 #include "bench/trial.hpp"
@@ -23,7 +22,7 @@ namespace unisono::planning {
 namespace {
 
 constexpr double kSecondsOfSteps = 0.3;  // for which steps of one number of examples are timed, twice
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kSecondsOfSums = 0.5;   // of a round, if one sum is shorter
 constexpr int kRounds = 5;  // of which the median counts
 
 // Steps ---------------------------------------------------------------------------------------------------------------
@@ -54,7 +53,7 @@ class TimedSteps {
   /// A step with its update.
   double whole() { return trial_.run(steps_).seconds / count(); }
   struct Parts {
-    double gradient = kNever, update = 0;
+    double gradient = 0, update = 0;
   };
   /// A step whose update follows the gradient.
   Parts parts() {
@@ -71,8 +70,11 @@ class TimedSteps {
   std::int64_t steps_ = 1;
 };
 
-/// The better of two tries, which others disturbed less.
-TimedSteps::Parts faster(const TimedSteps::Parts& a, const TimedSteps::Parts& b) {
+/// Of two tries: of a rank alone the better one, which others disturbed less; of ranks together the mean, since each has
+/// faster and slower times where they share cores.
+double of_two(double a, double b, bool together) { return together ? (a + b) / 2 : std::min(a, b); }
+TimedSteps::Parts of_two(const TimedSteps::Parts& a, const TimedSteps::Parts& b, bool together) {
+  if (together) return {.gradient = (a.gradient + b.gradient) / 2, .update = (a.update + b.update) / 2};
   return a.gradient + a.update <= b.gradient + b.update ? a : b;
 }
 
@@ -113,7 +115,7 @@ GradientCurve time_beside_waiting(comm::Communicator& world, comm::Communicator&
       const WaitingThread waiting(without.gradient[i]);
       TimedSteps steps(rank, alone(measured.config, threads, measured.examples[i]), measured.inputs, silent);
       const TimedSteps::Parts first = steps.parts();
-      slowest[0] = faster(first, steps.parts()).gradient;
+      slowest[0] = of_two(first, steps.parts(), /*together=*/true).gradient;
     }
     world.barrier();
     world.allreduce_max(std::span<double>(slowest));
@@ -140,16 +142,18 @@ SumCurve time_sums(comm::Communicator& group, double most_bytes) {
   Buffer values(static_cast<Index>(most_bytes / sizeof(float)), group.shared_allocator());
   for (const double bytes : sizes_of_sums(most_bytes)) {
     const auto span = values.view().first(static_cast<std::size_t>(bytes / sizeof(float)));
-    std::vector<double> rounds;
-    for (int round = 0; round < kRounds; ++round) {
-      const int calls = bytes < 1e6 ? 8 : 1;
+    const auto time_of = [&](int calls) {
       group.barrier();
       const Stopwatch watch;
       for (int i = 0; i < calls; ++i) group.allreduce_sum(span);
       std::array<double, 1> slowest = {watch.seconds() / calls};
       group.allreduce_max(std::span<double>(slowest));
-      rounds.push_back(slowest[0]);
-    }
+      return slowest[0];
+    };
+    // Several calls follow each other, as those of steps do: links are slow at first.
+    const int calls = static_cast<int>(std::clamp(kSecondsOfSums / std::max(time_of(1), 1e-9), 1.0, 8.0));
+    std::vector<double> rounds;
+    for (int round = 0; round < kRounds; ++round) rounds.push_back(time_of(calls));
     curve.bytes.push_back(bytes);
     curve.seconds.push_back(std::max(median_of(rounds), 1e-9));
   }
@@ -252,20 +256,18 @@ namespace {
 
 /// As long as the slowest of the ranks that are `active` takes, while they all compute at once. Collective.
 StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads,
-                       bool active) {
+                       bool active, bool together) {
   StepCurves curves;
   Log silent(world.rank(), /*terminal=*/false);
   for (const Index examples : measured.examples) {
     std::array<double, 3> slowest = {0, 0, 0};  // gradient, whole step, update
     if (active) {
       TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
-      TimedSteps::Parts parts;
-      double whole = kNever;
-      for (int round = 0; round < 2; ++round) {
-        whole = std::min(whole, steps.whole());
-        parts = faster(parts, steps.parts());
-      }
-      slowest = {parts.gradient, whole, parts.update};
+      const double whole = steps.whole();
+      const TimedSteps::Parts parts = steps.parts();
+      const double whole_again = steps.whole();
+      const TimedSteps::Parts both = of_two(parts, steps.parts(), together);
+      slowest = {both.gradient, of_two(whole, whole_again, together), both.update};
     }
     world.barrier();
     world.allreduce_max(std::span<double>(slowest));
@@ -322,10 +324,12 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   log.info(
       fmt::format("measuring steps of {} on {}, and messages", measured.config.name, count_of(world.size(), "rank")));
   const auto rank = world.alone();
-  const auto time = [&](bool active) { return time_curves(world, *rank, measured, threads, active); };
-  profile.one_rank = time(world.is_root());
-  profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0);
-  profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true);
+  const auto time = [&](bool active, bool together) {
+    return time_curves(world, *rank, measured, threads, active, together);
+  };
+  profile.one_rank = time(world.is_root(), false);
+  profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
+  profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
   profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
   time_messages(world, measured, profile);
   return profile;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plan/measure.hpp"
+#include "plan/network.hpp"
 #include "plan/profile.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
@@ -58,6 +59,17 @@ void set_link(const Link& link, double& mbit, double& microseconds) {
   microseconds = rounded(std::max(link.microseconds, 1e-3), kDigits);
 }
 
+/// How much longer sums of the model's gradient were than their bytes on the links.
+double sum_factor(const Profile& profile, Index floats) {
+  const Curve measured = profile.sums_of_all.curve();
+  if (measured.empty() || profile.between_hosts.megabytes_per_second <= 0) return 1;
+  const Ranks ranks{static_cast<int>(profile.hosts), static_cast<int>(profile.ranks_per_host)};
+  const double bytes = sizeof(float) * static_cast<double>(floats);
+  const ExchangeCost by_links =
+      Network(profile, ranks, /*measured_links=*/false).cost({.pattern = strategies::Pattern::sum}, bytes);
+  return rounded(std::clamp((measured.at(bytes) - by_links.copying) / by_links.link, 0.01, 1000.0), kDigits);
+}
+
 }  // namespace
 
 settings::Config with_speeds_of(const std::string& path, settings::Config config, Log& log) {
@@ -74,12 +86,14 @@ settings::Config with_speeds_of(const std::string& path, settings::Config config
   settings::SimulationSettings& simulation = config.simulation = sized.simulation;
   set_link(profile.between_hosts, simulation.link_mbit, simulation.link_microseconds);
   set_link(profile.in_host, simulation.in_host_mbit, simulation.in_host_microseconds);
+  simulation.sum_factor = sum_factor(profile, model->layout().size());
   log.info(fmt::format(
-      "as fast as ranks of {} on {}: {:g} µs an example, {:g} ns an updated parameter, {} {:g} Mbit/s and {:g} µs",
+      "as fast as ranks of {} on {}: {:g} µs an example, {:g} ns an updated parameter, {} {:g} Mbit/s and {:g} µs, sums "
+      "{:g} times as long as their bytes",
       count_of(profile.threads, "thread"), profile.cpu, simulation.microseconds_per_example,
       simulation.nanoseconds_per_update,
       profile.between_hosts.megabytes_per_second > 0 ? "links as measured:" : "links as in the config:",
-      simulation.link_mbit, simulation.link_microseconds));
+      simulation.link_mbit, simulation.link_microseconds, simulation.sum_factor));
   return config;
 }
 

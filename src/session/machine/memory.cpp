@@ -274,7 +274,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
 }
 
 std::int64_t predict_memory_of_all(const MemoryContext& context) {
-  constexpr std::int64_t kRankBytes = 0;
+  constexpr std::int64_t kRankBytes = 100 << 10;  // of its stack and its objects
   const int states = static_cast<int>(optimizer_states(context) + strategy_states(context));
   const std::int64_t all = context.strategy.extra_bytes_of_all(context.model, context.ranks, states);
   std::int64_t once = all, of_rank = kRankBytes - context.strategy.extra_bytes(context.model, context.ranks, states);

@@ -307,6 +307,7 @@ std::string refusal(const StagePlan& plan, const settings::Config& config, const
 
 std::string bytes_text(double bytes) {
   const double mebi = bytes / (1 << 20);
+  if (mebi >= 10240) return fmt::format("{:.1f} GiB", mebi / 1024);
   return mebi < 1 ? fmt::format("{:.1f} KiB", mebi * 1024) : fmt::format("{:.1f} MiB", mebi);
 }
 

@@ -76,7 +76,8 @@ comm::SimulatedNetwork network_of(const SimulationSettings& settings) {
   };
   return {.ranks_per_host = static_cast<int>(settings.ranks_per_host),
           .between_hosts = link(settings.link_mbit, settings.link_microseconds),
-          .in_host = link(settings.in_host_mbit, settings.in_host_microseconds)};
+          .in_host = link(settings.in_host_mbit, settings.in_host_microseconds),
+          .sum_factor = settings.sum_factor};
 }
 
 /// How many simulated ranks train.
