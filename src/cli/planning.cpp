@@ -25,7 +25,7 @@ struct InfoArguments : Planned<planning::InfoOptions> {
 };
 using BenchArguments = Planned<planning::BenchOptions>;
 struct PlanArguments : Planned<planning::PlanOptions> {
-  bool grade = false;
+  bool grade = false, noise = false;
 };
 
 /// \param work planning::info or planning::bench
@@ -144,15 +144,21 @@ void add_plan(Command app, Chosen& chosen) {
   command.add_option("--write", options.write, "write the recommended config into this file").type_name("FILE");
   command.add_flag("--overwrite", options.overwrite, "replace these files");
   command.add_flag("--json", options.json, "print the result as one JSON object");
-  command.add_flag("--grade", arguments->grade,
-                   "CONFIG is the folder of a run that has ended, on as many ranks: compare what would have been "
-                   "predicted with what happened");
+  Option grade = command.add_flag("--grade", arguments->grade,
+                                  "CONFIG is the folder of a run that has ended, on as many ranks: compare what would "
+                                  "have been predicted with what happened");
+  command
+      .add_flag("--noise-scale", arguments->noise,
+                "CONFIG is the folder of a run: measure the gradient noise scale at its newest checkpoint, on its "
+                "training examples; it says from which number of examples a step on more ranks hardly pays")
+      .excludes(grade);
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       arguments->options.models = chosen.models;
-      if (arguments->grade) {
-        arguments->options.grade = arguments->config.path;
-        arguments->config.path = records::config_of(arguments->options.grade);
+      if (arguments->grade || arguments->noise) {
+        const std::string folder = arguments->config.path;
+        (arguments->grade ? arguments->options.grade : arguments->options.noise) = folder;
+        arguments->config.path = records::config_of(folder);
       }
       return run_planned<planning::PlanOptions>(*arguments, chosen.models, session, log, planning::plan);
     };

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -42,6 +43,35 @@ Section section_of_prediction(const RunHistory& run) {
   if (table.rows.empty()) return section;
   section.blocks.emplace_back(std::move(table));
   if (const std::string note = text_in(found, "note"); !note.empty()) section.blocks.emplace_back(Paragraph{note});
+  return section;
+}
+
+Section section_of_timeline(const RunHistory& run) {
+  const Json found = records::read_object(run.record.folder + "/timeline.json");
+  Section section{.title = "Ranks over time"};
+  plot::Timeline timeline{
+      .caption = {.title = "The first gradients of the first ranks",
+                  .description =
+                      "Between two gradients a rank waits for messages and for others, or updates parameters."},
+      .time = {.label = "simulated seconds"},
+      .rows = {},
+      .kinds = {"gradient"},
+      .blocks = {}};
+  double until = std::numeric_limits<double>::infinity();  // which the drawing shows of all ranks
+  for (const Json& rank : found.value("ranks", Json::array())) {
+    const Json gradients = rank.is_object() ? rank.value("gradients", Json::array()) : Json::array();
+    const std::size_t row = timeline.rows.size();
+    for (const Json& span : gradients) {
+      if (!span.is_array() || span.size() != 2 || !span[0].is_number() || !span[1].is_number()) continue;
+      const double start = span[0].get<double>(), end = span[1].get<double>();
+      timeline.blocks.push_back({.row = row, .start = start, .end = end, .title = duration_text(end - start)});
+    }
+    if (timeline.blocks.empty() || timeline.blocks.back().row != row) continue;
+    timeline.rows.push_back(fmt::format("rank {:.0f}", number_in(rank, "rank")));
+    until = std::min(until, timeline.blocks.back().end);
+  }
+  std::erase_if(timeline.blocks, [until](const plot::TimeBlock& block) { return block.end > until; });
+  if (!timeline.blocks.empty()) section.blocks.emplace_back(drawing_of(timeline));
   return section;
 }
 

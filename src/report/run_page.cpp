@@ -26,6 +26,7 @@ Page run_page(const ReportOptions& options, Log& log) {
   page.add(section_of_steps(run));
   page.add(section_of_time(run));
   page.add(section_of_prediction(run));
+  page.add(section_of_timeline(run));
   page.add(section_of_failures(run));
   page.add(section_of_counters(run));
   page.add(section_of_pipeline(run, options));

@@ -29,6 +29,8 @@ Section section_of_steps(const RunHistory& run);
 Section section_of_time(const RunHistory& run);
 /// A prediction of its speed beside what happened, where `unisono plan --grade` has made one.
 Section section_of_prediction(const RunHistory& run);
+/// When simulated ranks computed, and when they waited.
+Section section_of_timeline(const RunHistory& run);
 /// What failures of simulated hosts cost.
 Section section_of_failures(const RunHistory& run);
 /// What the strategy counted: histograms of staleness, servers and workers, counters over time.

@@ -4,6 +4,8 @@ import json
 import re
 import unittest
 
+import h5py
+import numpy
 from harness import BinaryTest, settings
 
 NETWORK = """
@@ -161,6 +163,36 @@ class Plan(BinaryTest):
         result = self.unisono("plan", "run", "--grade")
         self.assertEqual(result.code, 4, result)
         self.assertIn("has no summary of steps", result.err)
+
+    def test_the_noise_scale_is_that_of_the_training_examples(self):
+        self.succeed("data", "digits", "--train", "4000", "--test", "20", "--output", "many.h5")
+        regression = ("--set", 'model.layers=[{ kind = "flatten" }, { kind = "dense", units = 10 }]')
+        self.train("run", *regression, *settings("data.path=many.h5", "train.batch_size=64"), config="net.toml")
+        self.succeed("predict", "run", "--split", "train", "--output", "predicted.h5")
+        with h5py.File(self.folder / "many.h5", "r") as file:
+            x = file["train/features"][:].reshape(4000, -1) * file["train/features"].attrs["scale"]
+            labels = file["train/labels"][:]
+        with h5py.File(self.folder / "predicted.h5", "r") as file:
+            off = file["predictions"][:] - numpy.eye(10)[labels]
+        # An example's gradient is (p - y) (x, 1)'.
+        x = numpy.hstack([x, numpy.ones((4000, 1))])
+        squared = ((off.T @ x / 4000) ** 2).sum()
+        variance = ((off**2).sum(axis=1) * (x**2).sum(axis=1)).mean() - squared
+        for ranks in (0, 2):
+            told = json.loads(self.succeed("plan", "run", "--noise-scale", "--json", ranks=ranks).out)
+            found = told["gradient_noise"]
+            # 512 examples: the variance's error is a few percent, that of |G|² has the noise of as many.
+            self.assertAlmostEqual(found["variance"] / variance, 1, delta=0.15)
+            self.assertAlmostEqual(found["squared_norm"], squared, delta=3 * variance / 512)
+            scale = found["variance"] / found["squared_norm"]
+            self.assertAlmostEqual(found["scale"], scale, delta=1e-6 * scale)
+        told = self.succeed("plan", "run", "--noise-scale").out
+        self.assertRegex(told, r"gradient noise scale [\d.e+]+ examples, at step 63 of run/.*\.h5: in steps of 64, ")
+        for words in (("nowhere", "--noise-scale"), ("run", "--noise-scale", "--features", "5", "--classes", "2")):
+            result = self.unisono("plan", *words)
+            self.assertEqual(result.code, 2, result)
+            self.assertEqual(result.err.count("error:"), 1, result)
+        self.assertIn("--grade excludes", self.unisono("plan", "run", "--noise-scale", "--grade").err)
 
     def test_what_cannot_be_predicted_is_refused(self):
         self.succeed("plan", "net.toml", "--save-profile", "profile.toml")

@@ -72,6 +72,16 @@ class Simulate(BinaryTest):
         self.assertLess(steps["alike"][-1], 1.5 * steps["alike"][0])
         self.assertGreater(steps["unlike"][-1], 3 * steps["unlike"][0])
         self.assertGreater(self.summary("unlike")["seconds"]["total"], 1.3 * self.summary("alike")["seconds"]["total"])
+        found = json.loads((self.folder / "unlike/timeline.json").read_text())["ranks"]
+        self.assertEqual([rank["rank"] for rank in found], [0, 1, 2, 3])
+        lengths = []
+        for rank in found:
+            spans = rank["gradients"]
+            self.assertTrue(all(a[1] <= b[0] for a, b in zip(spans, spans[1:])))  # one after the other
+            lengths.append(spans[0][1] - spans[0][0])
+        self.assertAlmostEqual(max(lengths) / min(lengths), 8, delta=1e-6)
+        self.succeed("report", "unlike", "--output", "unlike.html")
+        self.assertIn("The first gradients of the first ranks", (self.folder / "unlike.html").read_text())
 
     def test_a_slower_link_takes_longer_and_changes_no_bit_of_a_step(self):
         own = settings("strategy.kind=allreduce", "train.report_every_steps=100")
@@ -234,7 +244,7 @@ class Simulate(BinaryTest):
             self.assertEqual(result.err.count("error:"), 1, result)
 
         refused("it is of another model", "--set", "optimizer.momentum=0")
-        refused("it is of 1 rank on each host, but simulation.ranks_per_host is 2", *ranks(2, "simulation.ranks_per_host=2"))
+        refused("but simulation.ranks_per_host is 2", *ranks(2, "simulation.ranks_per_host=2"))
         refused("missing.toml", profile="missing.toml", code=2)
         refused("'model' at the top level must be a string", profile="net.toml")
         text = (self.folder / "profile.toml").read_text()
@@ -243,13 +253,14 @@ class Simulate(BinaryTest):
         self.simulate("run", *own, config="net.toml")
         result = self.unisono("simulate", "run", "--resume", "--profile", "profile.toml")
         self.assertNotEqual(result.code, 0)
-        self.assertIn("--profile excludes --resume", result.err)
+        self.assertIn("--resume excludes --profile", result.err)
 
     def test_more_ranks_than_fit_into_memory_are_refused(self):
         self.write("net.toml", NETWORK)
         wide = 'model.layers=[{kind="flatten"}, {kind="dense", units=100000}, {kind="dense", units=10}]'
-        result = self.simulate("none", *ranks(240), "--set", wide, *settings("train.batch_size=240"), config="net.toml", code=2)
-        self.assertRegex(result.err, r"simulation.ranks: 240 ranks of this model need about [\d.]+ GiB, but [\d.]+ [GM]iB are free")
+        own = (*ranks(240), "--set", wide, *settings("train.batch_size=240"))
+        result = self.simulate("none", *own, config="net.toml", code=2)
+        self.assertRegex(result.err, r"ranks: 240 ranks of this model need about [\d.]+ GiB, but [\d.]+ [GM]iB are free")
 
     def test_what_is_no_simulation_is_refused(self):
         def refused(words, *arguments, command="simulate"):

@@ -112,16 +112,17 @@ TEST_CASE("sums of the last layers begin while the first ones still compute", "[
   const std::string points = testing::make_points(folder);
   const auto waited_in_steps = [&](double microseconds, const std::string& buckets) {
     const settings::Config config = perceptron(
-        points, {"simulation.ranks=2", "simulation.microseconds_per_example=250", "train.batch_size=8",
-                 "simulation.link_mbit=1e9", "simulation.nanoseconds_per_update=0", "train.report_every_steps=1000",
-                 "simulation.link_microseconds=" + std::to_string(microseconds), "communication.bucket_bytes=" + buckets});
+        points,
+        {"simulation.ranks=2", "simulation.microseconds_per_example=250", "train.batch_size=8",
+         "simulation.link_mbit=1e9", "simulation.nanoseconds_per_update=0", "train.report_every_steps=1000",
+         "simulation.link_microseconds=" + std::to_string(microseconds), "communication.bucket_bytes=" + buckets});
     SimulationCost cost;
     const RunResult result = simulated(config, nullptr, 1, &cost);
     CHECK(result.seconds.compute == Approx(10 * 1e-3));
     return result.seconds.exposed_communication / 10;
   };
-  // 1 ms for the 4 examples of a rank. Short sums are one message to the other host: they take the latency, and the sums
-  // of both layers follow each other. Where the latency is short, the second layer's is over in time.
+  // 1 ms for the 4 examples of a rank. Short sums are one message to the other host: they take the latency, and the
+  // sums of both layers follow each other. Where the latency is short, the second layer's is over in time.
   CHECK(waited_in_steps(50, "128") == Approx(waited_in_steps(50, "1000000")));
   // 2·2·6 flops forward and as many for the weights; 2·6·2 forward, and twice that backward.
   const double second_ready = 1.0 / 3 + 2.0 / 3 * 72 / (72 + 48);

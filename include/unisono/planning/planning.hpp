@@ -67,6 +67,8 @@ struct PlanOptions {
   std::string save_profile = {};       ///< where to write what was measured; empty: nowhere
   std::string write = {};              ///< where to write the recommended config; empty: nowhere
   std::string grade = {};              ///< the folder of a run that has ended, whose config it is; empty: none
+  std::string noise = {};              ///< the folder of a run, whose config it is, at whose newest checkpoint the
+                                       ///< gradient noise scale is measured; empty: none
   bool overwrite = false;              ///< whether files may be replaced
   bool json = false;
 };
@@ -79,8 +81,8 @@ struct PlanOptions {
 void plan(comm::Communicator& world, const settings::Config& config, const PlanOptions& options, Log& log);
 
 /// The config with `[simulation]` as fast as a profile says that ranks and links are. What the profile does not know,
-/// links of a single host, stays. \throws ConfigError for a profile of another model, or of another number of ranks on a
-/// host
+/// links of a single host, stays. \throws ConfigError for a profile of another model, or of another number of ranks on
+/// a host
 settings::Config with_speeds_of(const std::string& profile, settings::Config config, Log& log);
 
 }  // namespace unisono::planning

@@ -49,9 +49,9 @@ void Network::send_next(int host) {
   own.sends_until = now + passing(bytes);
   const bool is_last = message.left <= 0;
   std::function<void()> arrived = is_last ? std::move(message.arrived) : std::function<void()>();
-  runtime_.at(now + settings_.between_hosts.seconds, [this, to = message.to, bytes, then = std::move(arrived)]() mutable {
-    receive(to, bytes, std::move(then));
-  });
+  runtime_.at(
+      now + settings_.between_hosts.seconds,
+      [this, to = message.to, bytes, then = std::move(arrived)]() mutable { receive(to, bytes, std::move(then)); });
   if (!is_last) own.waiting.push_back(std::move(message));
   if (!own.waiting.empty()) send_later(host);
 }

@@ -46,8 +46,8 @@ struct FinalRanges {
   void ready(Index first, Index last) { ranges.push_back({first, last}); }
 };
 
-/// A gradient that takes simulated time. Its exchange is told of each range when that would be final. Where the passes themselves wait for others, whose batch statistics they need, they are
-/// made when the time is over.
+/// A gradient that takes simulated time. Its exchange is told of each range when that would be final. Where the passes
+/// themselves wait for others, whose batch statistics they need, they are made when the time is over.
 template <typename Gradient>
 void simulate_gradient(StepTerms& run, Index examples, GradientTarget target, const Gradient& gradient) {
   if (!run.state.statistics.empty() && !run.model.statistics_are_local()) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kSecondsOfSteps = 0.3;  // for which steps of one number of examples are timed, twice
 constexpr double kSecondsOfSums = 0.5;   // of a round, if one sum is shorter
-constexpr int kRounds = 5;  // of which the median counts
+constexpr int kRounds = 5;               // of which the median counts
 
 // Steps ---------------------------------------------------------------------------------------------------------------
 
@@ -70,8 +70,8 @@ class TimedSteps {
   std::int64_t steps_ = 1;
 };
 
-/// Of two tries: of a rank alone the better one, which others disturbed less; of ranks together the mean, since each has
-/// faster and slower times where they share cores.
+/// Of two tries: of a rank alone the better one, which others disturbed less; of ranks together the mean, since each
+/// has faster and slower times where they share cores.
 double of_two(double a, double b, bool together) { return together ? (a + b) / 2 : std::min(a, b); }
 TimedSteps::Parts of_two(const TimedSteps::Parts& a, const TimedSteps::Parts& b, bool together) {
   if (together) return {.gradient = (a.gradient + b.gradient) / 2, .update = (a.update + b.update) / 2};
@@ -248,8 +248,8 @@ std::string identity_of(const Measured& measured) {
 void require_same_model(const Profile& profile, const std::string& path, const Measured& measured) {
   const std::string here = identity_of(measured);
   if (profile.model == here) return;
-  throw ConfigError(fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path,
-                                profile.model, here));
+  throw ConfigError(
+      fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path, profile.model, here));
 }
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include "plan/grade.hpp"
 #include "plan/measure.hpp"
+#include "plan/noise.hpp"
 #include "plan/prediction.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/planning/planning.hpp"
@@ -147,6 +148,8 @@ class Plan {
   std::string text(const std::string& config_path) const;
   nlohmann::ordered_json json() const;
   const Line& recommended() const;
+  /// Says what steps are worth by the gradient's noise.
+  void add(GradientNoise noise) { noise_ = std::move(noise); }
   /// \throws ConfigError where the way does not suit these ranks
   const Prediction& prediction_for(const Ranks& ranks) const;
 
@@ -167,6 +170,7 @@ class Plan {
   const Ways& ways_;
   std::vector<Line> lines_;  ///< the fastest first
   std::vector<UnfitWay> unfit_;
+  std::optional<GradientNoise> noise_;
 };
 
 void Plan::predict(const Planned& planned, const std::vector<int>& hosts) {
@@ -328,6 +332,7 @@ std::string Plan::text(const std::string& config_path) const {
   text += fmt::format("recommended: {} on {}{}\n", chosen.way->name, ranks_text(chosen.made.ranks),
                       data_.train > 0 ? fmt::format(", {} an epoch", seconds_text(epoch_seconds(chosen))) : "");
   for (const std::string& reason : reasons()) text += fmt::format("  {}\n", reason);
+  if (noise_) text += fmt::format("  {}\n", noise_->text(static_cast<double>(config_.train.batch_size)));
   for (const std::string& key : chosen.way->settings) text += fmt::format("  --set '{}'\n", key);
   return text + fmt::format("  start it by: {}unisono train {}", launcher(chosen.made.ranks), config_path);
 }
@@ -368,6 +373,7 @@ nlohmann::ordered_json Plan::json() const {
   for (const UnfitWay& way : unfit_) json["not_possible"].push_back({{"way", way.name}, {"why", way.why}});
   json["recommended"] = json_of(recommended());
   json["reasons"] = reasons();
+  if (noise_) json["gradient_noise"] = noise_->json();
   return json;
 }
 
@@ -402,6 +408,9 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
     happened = read_happened(options.grade, static_cast<double>(given.train.batch_size));
     if (given.train.threads == 0) given.train.threads = happened->threads;
   }
+  if (!options.noise.empty() && options.data) {
+    throw ConfigError("--noise-scale reads the run's training examples: leave --features and --vocabulary out");
+  }
   if (world.is_root()) {
     require_writable(options.write, options.overwrite, "--write");
     require_writable(options.save_profile, options.overwrite, "--save-profile");
@@ -426,6 +435,8 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   }
 
   const std::int64_t process_bytes = world.max(session::resident_memory_bytes());
+  std::optional<GradientNoise> noise;
+  if (!options.noise.empty()) noise = measure_noise(world, config, options.noise, log);
   std::optional<Profile> profile;
   if (!options.profile.empty()) profile = read_profile(options.profile);
   const int per_host = profile ? static_cast<int>(profile->ranks_per_host) : world.node_size();
@@ -449,6 +460,7 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   const bool measured_links = take_link(options, *profile);
   if (happened) require_ranks_of_run(*happened, *profile);
   Plan made(config, *profile, data, ways);
+  if (noise) made.add(*noise);
   made.predict({*profile, *model, *backend, data, process_bytes, measured_links}, hosts);
   if (happened) return give_grade(Grade(made.prediction_for(happened->ranks), *happened, profile->cpu), options, log);
   log.info(options.json ? records::json_line(made.json())

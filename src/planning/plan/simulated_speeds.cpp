@@ -87,13 +87,14 @@ settings::Config with_speeds_of(const std::string& path, settings::Config config
   set_link(profile.between_hosts, simulation.link_mbit, simulation.link_microseconds);
   set_link(profile.in_host, simulation.in_host_mbit, simulation.in_host_microseconds);
   simulation.sum_factor = sum_factor(profile, model->layout().size());
-  log.info(fmt::format(
-      "as fast as ranks of {} on {}: {:g} µs an example, {:g} ns an updated parameter, {} {:g} Mbit/s and {:g} µs, sums "
-      "{:g} times as long as their bytes",
-      count_of(profile.threads, "thread"), profile.cpu, simulation.microseconds_per_example,
-      simulation.nanoseconds_per_update,
-      profile.between_hosts.megabytes_per_second > 0 ? "links as measured:" : "links as in the config:",
-      simulation.link_mbit, simulation.link_microseconds, simulation.sum_factor));
+  log.info(
+      fmt::format("as fast as ranks of {} on {}: {:g} µs an example, {:g} ns an updated parameter, {} {:g} Mbit/s and "
+                  "{:g} µs, sums "
+                  "{:g} times as long as their bytes",
+                  count_of(profile.threads, "thread"), profile.cpu, simulation.microseconds_per_example,
+                  simulation.nanoseconds_per_update,
+                  profile.between_hosts.megabytes_per_second > 0 ? "links as measured:" : "links as in the config:",
+                  simulation.link_mbit, simulation.link_microseconds, simulation.sum_factor));
   return config;
 }
 

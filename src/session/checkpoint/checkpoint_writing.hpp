@@ -80,9 +80,9 @@ class CheckpointWriting {
   CheckpointTarget target_;
   std::string aside_;
   std::unique_ptr<CheckpointContents> contents_;
-  int writers_ = 1;                    ///< how many ranks write to the file
-  int writer_ = 0;                     ///< this rank's number among them; as many as there are: it is none of them
-  std::vector<int> senders_ = {};      ///< the ranks that send the root what they have, because they do not see the file
+  int writers_ = 1;                ///< how many ranks write to the file
+  int writer_ = 0;                 ///< this rank's number among them; as many as there are: it is none of them
+  std::vector<int> senders_ = {};  ///< the ranks that send the root what they have, because they do not see the file
   std::vector<std::uint64_t> hashes_;  ///< this rank's; later, on the root, all ranks'
   Stage stage_ = Stage::writing;
   std::future<std::string> work_;  ///< of the present stage; its result is an error message, or empty

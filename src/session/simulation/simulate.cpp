@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -108,7 +110,8 @@ void require_memory(const settings::Config& config, const data::DatasetInfo& dat
                                                                  .strategy = *strategy}));
   const double free = free_memory_bytes(1);
   if (needed <= free) {
-    return log.info(fmt::format("{} need about {}", count_of(config.simulation.ranks, "simulated rank"), bytes_text(needed)));
+    return log.info(
+        fmt::format("{} need about {}", count_of(config.simulation.ranks, "simulated rank"), bytes_text(needed)));
   }
   throw ConfigError(fmt::format("simulation.ranks: {} of this model need about {}, but {} are free; simulate fewer",
                                 count_of(config.simulation.ranks, "rank"), bytes_text(needed), bytes_text(free)));
@@ -130,6 +133,29 @@ settings::Config trial_config(const settings::Config& config, std::int64_t steps
   trial.schedule = {};
   return trial;
 }
+
+/// When the first ranks computed their first gradients, for a drawing.
+class Timeline {
+ public:
+  void add(int rank, double begin, double seconds) {
+    constexpr std::size_t kRanks = 12, kGradients = 40;
+    std::vector<Span>& spans = spans_[rank];
+    if (spans_.size() > kRanks) {
+      spans_.erase(rank);
+    } else if (spans.size() < kGradients) {
+      spans.push_back({begin, begin + seconds});
+    }
+  }
+  nlohmann::ordered_json json() const {
+    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+    for (const auto& [rank, spans] : spans_) ranks.push_back({{"rank", rank}, {"gradients", spans}});
+    return {{"ranks", ranks}};
+  }
+
+ private:
+  using Span = std::array<double, 2>;       // simulated seconds: begin and end
+  std::map<int, std::vector<Span>> spans_;  // by rank
+};
 
 /// A run on simulated ranks, which starts again when a simulated host fails.
 class Simulation {
@@ -157,6 +183,9 @@ class Simulation {
     const Stopwatch watch;
     while (fails()) start_again();
     if (config_.simulation.hours_between_failures > 0) conclude();
+    if (options_.results == Results::in_folder) {
+      records::write_text_file(config_.run_folder() + "/timeline.json", timeline_.json().dump() + "\n");
+    }
     if (cost != nullptr) {
       *cost = {.simulated_seconds = now_, .seconds = watch.seconds(), .computations = computations_, .failures = lost_};
     }
@@ -176,7 +205,10 @@ class Simulation {
     VirtualRuntime runtime(
         threads_,
         [this](int rank, std::int64_t examples, std::uint64_t number) {
-          return costs_.seconds(rank, examples, (static_cast<std::uint64_t>(lost_.failures) << 32) + number);
+          const double seconds =
+              costs_.seconds(rank, examples, (static_cast<std::uint64_t>(lost_.failures) << 32) + number);
+          timeline_.add(rank, runtime_->seconds(), seconds);
+          return seconds;
         },
         1e-9 * config_.simulation.nanoseconds_per_update, now_);
     runtime_ = &runtime;
@@ -278,6 +310,7 @@ class Simulation {
   int in_vain_ = 0;  ///< failures in a row without a new checkpoint
   std::int64_t computations_ = 0;
   FailureCost lost_;
+  Timeline timeline_;
   nlohmann::ordered_json events_ = nlohmann::ordered_json::array();  ///< the failures
   RunResult result_;
 };
