@@ -260,7 +260,7 @@ class Simulate(BinaryTest):
         wide = 'model.layers=[{kind="flatten"}, {kind="dense", units=100000}, {kind="dense", units=10}]'
         own = (*ranks(240), "--set", wide, *settings("train.batch_size=240"))
         result = self.simulate("none", *own, config="net.toml", code=2)
-        self.assertRegex(result.err, r"ranks: 240 ranks of this model need about [\d.]+ GiB, but [\d.]+ [GM]iB are free")
+        self.assertRegex(result.err, r"240 ranks of this model need about [\d.]+ GiB, but [\d.]+ [GM]iB are free")
 
     def test_what_is_no_simulation_is_refused(self):
         def refused(words, *arguments, command="simulate"):
