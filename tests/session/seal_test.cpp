@@ -24,7 +24,7 @@ std::string sealed_file(const ScratchFolder& folder, int ranks) {
   append_open_trailer(path, 1);
   comm::run_as_threads(ranks, [&](comm::Communicator& world) {
     const auto hashes = gather_hashes(world, hash_segments(path, world.rank(), ranks), ranks);
-    EXPECT(hashes.size() == 3);
+    EXPECT(hashes.size() == (world.is_root() ? 3U : 0U));
     if (world.is_root()) seal_file(path, hashes);
   });
   return path;
