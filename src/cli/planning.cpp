@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "command.hpp"
@@ -157,6 +158,10 @@ void add_plan(Command app, Chosen& chosen) {
       arguments->options.models = chosen.models;
       if (arguments->grade || arguments->noise) {
         const std::string folder = arguments->config.path;
+        if (std::error_code ignored; std::filesystem::is_regular_file(folder, ignored)) {
+          throw ConfigError(fmt::format("{}: is a file, but {} takes the folder of a run", folder,
+                                        arguments->grade ? "--grade" : "--noise-scale"));
+        }
         (arguments->grade ? arguments->options.grade : arguments->options.noise) = folder;
         arguments->config.path = records::config_of(folder);
       }

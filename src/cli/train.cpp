@@ -159,7 +159,8 @@ ExitCode run_train(const TrainArguments& arguments, const models::ModelKinds& mo
 
 struct SimulateArguments : RunArguments {
   std::int64_t threads = 0;  ///< 0: all cores
-  std::string profile;       ///< of `unisono plan`; empty: speeds are those of the config
+  std::string profile;       ///< of `unisono plan`
+  bool has_profile = false;  ///< false: speeds are those of the config
 };
 
 /// What failures of simulated hosts have cost, beside the formula.
@@ -181,7 +182,8 @@ ExitCode run_simulate(const SimulateArguments& arguments, const models::ModelKin
   if (world->size() > 1) {
     throw LaunchError("unisono simulate runs in one process, however many ranks it simulates: start it without mpirun");
   }
-  if (!arguments.profile.empty()) config = planning::with_speeds_of(arguments.profile, std::move(config), log);
+  if (arguments.has_profile)
+    config = planning::with_speeds_of(arguments.profile, std::move(config), arguments.config.overrides, log);
   session::Job job(*world, log, {.heeds_signals = true});
   const auto settled = session::settle_simulation(job, std::move(config));
   if (!settled) return ExitCode::interrupted;
@@ -202,16 +204,15 @@ void add_simulate(Command app, Chosen& chosen) {
   Command command = app.add_subcommand(
       "simulate", "train on simulated ranks: true gradients, and the time that many computers would take");
   Option resume = arguments->add_to(command);
-  command
-      .add_option("--profile", arguments->profile,
-                  "a file of unisono plan --save-profile: ranks and links are as fast as it says")
-      .type_name("FILE")
-      .excludes(resume);
+  Option profile = command.add_option("--profile", arguments->profile,
+                                      "a file of unisono plan --save-profile: ranks and links are as fast as it says");
+  profile.type_name("FILE").excludes(resume);
   command
       .add_option("--threads", arguments->threads,
                   "threads of this machine that compute gradients (default: its cores)")
       .between(1, 1 << 16);
-  command.callback([arguments, &chosen] {
+  command.callback([arguments, profile, &chosen] {
+    arguments->has_profile = profile.is_given();
     session::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run_simulate(*arguments, chosen.models, session, log);

@@ -64,6 +64,7 @@ Section section_of_timeline(const RunHistory& run) {
     for (const Json& span : gradients) {
       if (!span.is_array() || span.size() != 2 || !span[0].is_number() || !span[1].is_number()) continue;
       const double start = span[0].get<double>(), end = span[1].get<double>();
+      if (!(end >= start)) continue;
       timeline.blocks.push_back({.row = row, .start = start, .end = end, .title = duration_text(end - start)});
     }
     if (timeline.blocks.empty() || timeline.blocks.back().row != row) continue;

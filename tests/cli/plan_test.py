@@ -181,14 +181,26 @@ class Plan(BinaryTest):
         for ranks in (0, 2):
             told = json.loads(self.succeed("plan", "run", "--noise-scale", "--json", ranks=ranks).out)
             found = told["gradient_noise"]
-            # 512 examples: the variance's error is a few percent, that of |G|² has the noise of as many.
+            self.assertEqual(found["examples"], 62 * 64)
+            # The variance's error is a few percent, that of |G|² has the noise of as many.
             self.assertAlmostEqual(found["variance"] / variance, 1, delta=0.15)
-            self.assertAlmostEqual(found["squared_norm"], squared, delta=3 * variance / 512)
+            self.assertAlmostEqual(found["squared_norm"], squared, delta=3 * variance / (62 * 64))
             scale = found["variance"] / found["squared_norm"]
             self.assertAlmostEqual(found["scale"], scale, delta=1e-6 * scale)
         told = self.succeed("plan", "run", "--noise-scale").out
-        self.assertRegex(told, r"gradient noise scale [\d.e+]+ examples, at step 63 of run/.*\.h5: in steps of 64, ")
-        for words in (("nowhere", "--noise-scale"), ("run", "--noise-scale", "--features", "5", "--classes", "2")):
+        self.assertRegex(told, r"noise scale about [\d,]+ examples, at step 63 of run/.*\.h5: in steps of 64, ")
+        self.succeed("data", "digits", "--train", "1", "--test", "1", "--output", "few.h5")
+        self.train("few", *settings("data.path=few.h5", "train.batch_size=1"), config="net.toml")
+        deeper = 'model.layers=[{ kind = "flatten" }, { kind = "dense", units = 9 }, { kind = "dense", units = 10 }]'
+        result = self.unisono("plan", "run", "--noise-scale", "--set", deeper)
+        self.assertEqual(result.code, 4, result)
+        self.assertIn("another model", result.err)
+        for words in (
+            ("nowhere", "--noise-scale"),
+            ("net.toml", "--noise-scale"),
+            ("few", "--noise-scale"),
+            ("run", "--noise-scale", "--features", "5", "--classes", "2"),
+        ):
             result = self.unisono("plan", *words)
             self.assertEqual(result.code, 2, result)
             self.assertEqual(result.err.count("error:"), 1, result)

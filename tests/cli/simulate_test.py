@@ -229,6 +229,11 @@ class Simulate(BinaryTest):
         # 10 steps of 12 examples on each rank.
         self.assertAlmostEqual(self.summary("run")["seconds"]["compute"], 10 * 0.009, delta=1e-6)
         self.assertAlmostEqual(self.summary("run")["seconds"]["optimizer"], 10 * 0.001, delta=1e-5)
+        # What the command line says stays.
+        told = self.simulate(
+            "kept", *own, *settings("simulation.link_mbit=5"), "--profile", "profile.toml", config="net.toml"
+        ).out
+        self.assertRegex(told, r"750 µs an example, .* 5 Mbit/s and 70 µs")
         # Servers' threads wait for messages, and take time from those that compute.
         own = settings("simulation.ranks=2", "strategy.kind=parameter_server", "train.report_every_steps=1000")
         self.simulate("served", *own, "--profile", "profile.toml", config="net.toml")
@@ -250,6 +255,10 @@ class Simulate(BinaryTest):
         text = (self.folder / "profile.toml").read_text()
         self.write("negative.toml", text.replace("[all_hosts]\nexamples = [", "[all_hosts]\nexamples = [-1.0, "))
         refused("in [all_hosts]: examples must ascend", profile="negative.toml")
+        long = re.sub(r"(\[all_hosts\]\nexamples = .*\ngradient = ).*", r"\g<1>[900000.0, 999999.0]", text)
+        self.write("long.toml", re.sub(r"(\[all_hosts\](?:\n.*){2}\nwhole = ).*", r"\g<1>[900000.0, 999999.0]", long))
+        refused("microseconds_per_example would be", profile="long.toml")
+        refused("profiles are of networks", *settings("model.kind=linear"), "--unset", "model.layers")
         self.simulate("run", *own, config="net.toml")
         result = self.unisono("simulate", "run", "--resume", "--profile", "profile.toml")
         self.assertNotEqual(result.code, 0)

@@ -82,7 +82,8 @@ void plan(comm::Communicator& world, const settings::Config& config, const PlanO
 
 /// The config with `[simulation]` as fast as a profile says that ranks and links are. What the profile does not know,
 /// links of a single host, stays. \throws ConfigError for a profile of another model, or of another number of ranks on
-/// a host
-settings::Config with_speeds_of(const std::string& profile, settings::Config config, Log& log);
+/// a host \param overrides keys and values of the command line, which stay: "simulation.link_mbit=10"
+settings::Config with_speeds_of(const std::string& profile, settings::Config config,
+                                const std::vector<std::string>& overrides, Log& log);
 
 }  // namespace unisono::planning

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/rounded.hpp"
 #include "unisono/session/model_parts.hpp"
 #include "unisono/session/placement.hpp"
 #include "unisono/session/run_state.hpp"
@@ -16,33 +17,40 @@
 namespace unisono::planning {
 
 double GradientNoise::scale() const {
-  return squared_norm > 0 ? variance / squared_norm : std::numeric_limits<double>::infinity();
+  const bool is_hidden = squared_norm <= 0 || variance > examples * squared_norm;
+  return is_hidden ? std::numeric_limits<double>::infinity() : variance / squared_norm;
 }
 
-double GradientNoise::worth(double examples) const { return 1 / (1 + examples / scale()); }
+double GradientNoise::worth(double batch) const { return 1 / (1 + batch / scale()); }
 
 std::string GradientNoise::text(double batch) const {
   const std::string where = fmt::format("at step {} of {}", step, checkpoint);
   if (!std::isfinite(scale())) {
-    return fmt::format("the gradient's noise hides the gradient itself {}: larger steps, and so more ranks, would pay",
-                       where);
+    return fmt::format(
+        "gradient noise scale above {:.0f} examples, {}: the mean gradient of as many is mostly noise, so that larger "
+        "steps, and more ranks, would pay",
+        examples, where);
   }
+  const std::string about = grouped(std::llround(std::max(rounded(scale(), 2), 1.0)));
   return fmt::format(
-      "gradient noise scale {:.3g} examples, {}: in steps of {:.0f}, an example is worth {:.0f} % of what it is in "
+      "gradient noise scale about {} examples, {}: in steps of {:.0f}, an example is worth {:.0f} % of what it is "
+      "in "
       "small "
-      "steps; with more than {:.3g} in a step, ranks are added for less than half of their worth",
-      scale(), where, batch, 100 * worth(batch), scale());
+      "steps; with more than {} in a step, ranks are added for less than half of their worth",
+      about, where, batch, 100 * worth(batch), about);
 }
 
 nlohmann::ordered_json GradientNoise::json() const {
   nlohmann::ordered_json json = {{"checkpoint", checkpoint}, {"step", step}, {"squared_norm", squared_norm}};
   json["variance"] = variance;
+  json["examples"] = examples;
   json["scale"] = std::isfinite(scale()) ? nlohmann::ordered_json(scale()) : nlohmann::ordered_json();
   return json;
 }
 
 GradientNoise noise_of(double small_norm, double small, double large_norm, double large) {
   GradientNoise noise;
+  noise.examples = large;
   noise.squared_norm = (large * large_norm - small * small_norm) / (large - small);
   noise.variance = std::max((small_norm - large_norm) / (1 / small - 1 / large), 0.0);
   return noise;
@@ -51,6 +59,7 @@ GradientNoise noise_of(double small_norm, double small, double large_norm, doubl
 namespace {
 
 constexpr std::int64_t kBatches = 64;  // whose gradients are compared
+constexpr Index kExamples = 64;        // of each
 
 /// As one rank trains by itself.
 settings::Config alone(settings::Config config) {
@@ -72,12 +81,21 @@ GradientNoise measure_noise(comm::Communicator& world, const settings::Config& a
   Log silent(world.rank(), /*terminal=*/false);
   const session::NodePlace place(*rank);
   session::ModelParts parts({*rank, place, silent}, config, stored.header.inputs, &*data);
+  session::require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
   session::restore_model(parts, stored);
   // Small steps, of which an epoch has enough for all.
-  const std::int64_t ranks = world.size(), each = (kBatches + ranks - 1) / ranks, all = each * ranks;
   const data::LeastExamples least = parts.model->least_examples();
-  const Index small = std::max<Index>(
-      {std::min<Index>(config.train.batch_size / 8, data->info().train / all), 1, least.together, least.of_rank});
+  const Index fewest = std::max<Index>({1, least.together, least.of_rank});
+  const std::int64_t ranks = world.size(), train = data->info().train;
+  if (train < 2 * ranks * fewest) {
+    throw ConfigError(
+        fmt::format("--noise-scale: it compares gradients of different examples, for which {} on {} are "
+                    "too few; take more examples, or fewer ranks",
+                    count_of(train, "training example"), count_of(ranks, "rank")));
+  }
+  const std::int64_t each = std::min<std::int64_t>(train / (ranks * fewest), (kBatches + ranks - 1) / ranks);
+  const std::int64_t all = each * ranks;
+  const Index small = std::clamp<Index>(train / all, fewest, std::max(kExamples, fewest));
   const auto source = data->train({.rank = world.rank(),
                                    .size = world.size(),
                                    .batch_size = small * ranks,

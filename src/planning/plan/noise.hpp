@@ -16,11 +16,13 @@ struct GradientNoise {
   std::int64_t step = 0;
   double squared_norm = 0;  ///< |G|² of the mean gradient over all examples; at most 0 where the noise hides it
   double variance = 0;      ///< tr Σ of a single example's gradient
+  double examples = 0;      ///< from which it is known
 
-  /// Examples of a step whose gradient has as much noise as signal: tr Σ / |G|². Infinite where the noise hides |G|².
+  /// Examples of a step whose gradient has as much noise as signal: tr Σ / |G|². Infinite where the noise of all
+  /// examples hides |G|².
   double scale() const;
-  /// What a step of so many examples is worth for each of them, of what a small one is: 1 / (1 + examples / scale).
-  double worth(double examples) const;
+  /// What a step of so many examples is worth for each of them, of what a small one is: 1 / (1 + batch / scale).
+  double worth(double batch) const;
   std::string text(double batch) const;
   nlohmann::ordered_json json() const;
 };

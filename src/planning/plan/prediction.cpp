@@ -191,11 +191,7 @@ Prediction Predictor::predict() {
     made_.gradient = std::min(made_.gradient, whole);
     made_.update = whole - made_.gradient;
   }
-  if (ranks_.all() > 1 && traffic_.waiting_threads > 0) {
-    const Profile& profile = planned_.profile;
-    const double beside = profile.beside_waiting.curve().at(examples) / profile.all_hosts.gradients().at(examples);
-    made_.gradient *= std::pow(std::max(beside, 1.0), traffic_.waiting_threads);
-  }
+  if (ranks_.all() > 1) made_.gradient *= planned_.profile.waiting_factor(examples, traffic_.waiting_threads);
   if (ranks_.all() > 1) {
     const double floats = floats_of_update(states_) * static_cast<double>(planned_.model.layout().size());
     if (shards_updates()) made_.update /= ranks_.all();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
@@ -153,6 +154,14 @@ void Profile::describe(ConfigVisitor& visitor) {
                   "[sums_in_host] is missing, but a host has several ranks: measure the profile again");
   visitor.require("sums_of_all", hosts == 1 || !sums_of_all.bytes.empty(),
                   "[sums_of_all] is missing, but there are several hosts: measure the profile again");
+}
+
+/// Of the measured sizes, beyond which lines through two of them say little: both were disturbed.
+double Profile::waiting_factor(double examples, int waiting) const {
+  if (waiting == 0) return 1;
+  const std::vector<double>& sizes = beside_waiting.examples;
+  const double size = std::clamp(examples, sizes.front(), sizes.back());
+  return std::pow(std::max(beside_waiting.curve().at(size) / all_hosts.gradients().at(size), 1.0), waiting);
 }
 
 Profile read_profile(const std::string& path) {

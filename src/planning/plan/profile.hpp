@@ -81,6 +81,9 @@ struct Profile {
   std::vector<EncoderSpeed> encoders = {};
 
   void describe(ConfigVisitor& visitor);
+
+  /// How many times as long gradients of so many examples take while so many threads of each rank wait for messages.
+  double waiting_factor(double examples, int waiting) const;
 };
 
 /// \throws ConfigError where it is no profile

@@ -45,10 +45,7 @@ void set_computations(const Profile& profile, const models::Model& model, settin
     gradient = std::min(gradient, whole);
     update = whole - gradient;
   }
-  if (simulation.ranks > 1 && traffic && traffic->waiting_threads > 0) {
-    const double beside = profile.beside_waiting.curve().at(examples) / profile.all_hosts.gradients().at(examples);
-    gradient *= std::pow(std::max(beside, 1.0), traffic->waiting_threads);
-  }
+  if (simulation.ranks > 1 && traffic) gradient *= profile.waiting_factor(examples, traffic->waiting_threads);
   simulation.microseconds_per_example = rounded(1e6 * gradient / examples, kDigits);
   simulation.nanoseconds_per_update = rounded(1e9 * update / static_cast<double>(model.layout().size()), kDigits);
 }
@@ -67,12 +64,48 @@ double sum_factor(const Profile& profile, Index floats) {
   const double bytes = sizeof(float) * static_cast<double>(floats);
   const ExchangeCost by_links =
       Network(profile, ranks, /*measured_links=*/false).cost({.pattern = strategies::Pattern::sum}, bytes);
-  return rounded(std::clamp((measured.at(bytes) - by_links.copying) / by_links.link, 0.01, 1000.0), kDigits);
+  return rounded((measured.at(bytes) - by_links.copying) / by_links.link, kDigits);
+}
+
+/// A speed that a profile gives, and what `[simulation]` may have.
+struct Speed {
+  const char* key;
+  double settings::SimulationSettings::*value;
+  double least, most;
+};
+constexpr Speed kSpeeds[] = {
+    {"microseconds_per_example", &settings::SimulationSettings::microseconds_per_example, 1e-9, 1e9},
+    {"nanoseconds_per_update", &settings::SimulationSettings::nanoseconds_per_update, 0, 1e9},
+    {"link_mbit", &settings::SimulationSettings::link_mbit, 1e-9, 1e9},
+    {"link_microseconds", &settings::SimulationSettings::link_microseconds, 1e-9, 1e9},
+    {"in_host_mbit", &settings::SimulationSettings::in_host_mbit, 1e-9, 1e9},
+    {"in_host_microseconds", &settings::SimulationSettings::in_host_microseconds, 1e-9, 1e9},
+    {"sum_factor", &settings::SimulationSettings::sum_factor, 0.01, 1000}};
+
+void require_possible(const settings::SimulationSettings& simulation, const std::string& path) {
+  for (const Speed& speed : kSpeeds) {
+    const double value = simulation.*speed.value;
+    if (value >= speed.least && value <= speed.most) continue;
+    throw ConfigError(fmt::format(
+        "--profile {}: simulation.{} would be {:g}, but must be between {:g} and {:g}; measure the profile again", path,
+        speed.key, value, speed.least, speed.most));
+  }
+}
+
+/// What the command line sets stays.
+void keep_overrides(const settings::SimulationSettings& given, const std::vector<std::string>& overrides,
+                    settings::SimulationSettings& simulation) {
+  for (const Speed& speed : kSpeeds) {
+    const std::string begin = fmt::format("simulation.{}=", speed.key);
+    const auto sets = [&](const std::string& text) { return text.starts_with(begin); };
+    if (std::ranges::any_of(overrides, sets)) simulation.*speed.value = given.*speed.value;
+  }
 }
 
 }  // namespace
 
-settings::Config with_speeds_of(const std::string& path, settings::Config config, Log& log) {
+settings::Config with_speeds_of(const std::string& path, settings::Config config,
+                                const std::vector<std::string>& overrides, Log& log) {
   if (!config.simulation.is_on()) return config;
   const Profile profile = read_profile(path);
   settings::Config sized = session::settle(config, data::inspect_dataset(config.data)).config;
@@ -80,13 +113,22 @@ settings::Config with_speeds_of(const std::string& path, settings::Config config
   const auto backend = kernels::make_cpu_backend(1);
   LocalReducer alone;
   const auto model = models::make_model(sized.model, inputs, session::model_context(*backend, alone, true, sized));
+  if (model->in_place() != nullptr || model->staged() == nullptr) {
+    throw ConfigError(
+        fmt::format("--profile: profiles are of networks, but model.kind = \"{}\" is none; leave it out, and set "
+                    "simulation.microseconds_per_example, or 0 to have it measured",
+                    config.model.kind));
+  }
   require_same_model(profile, path, {sized, inputs, *model, {}, {}});
   require_ranks(profile, path, sized.simulation);
   set_computations(profile, *model, sized);
+  const settings::SimulationSettings given = config.simulation;
   settings::SimulationSettings& simulation = config.simulation = sized.simulation;
   set_link(profile.between_hosts, simulation.link_mbit, simulation.link_microseconds);
   set_link(profile.in_host, simulation.in_host_mbit, simulation.in_host_microseconds);
   simulation.sum_factor = sum_factor(profile, model->layout().size());
+  keep_overrides(given, overrides, simulation);
+  require_possible(simulation, path);
   log.info(
       fmt::format("as fast as ranks of {} on {}: {:g} µs an example, {:g} ns an updated parameter, {} {:g} Mbit/s and "
                   "{:g} µs, sums "

@@ -110,8 +110,8 @@ void require_memory(const settings::Config& config, const data::DatasetInfo& dat
                                                                  .strategy = *strategy}));
   const double free = free_memory_bytes(1);
   if (needed <= free) {
-    return log.info(
-        fmt::format("{} need about {}", count_of(config.simulation.ranks, "simulated rank"), bytes_text(needed)));
+    return log.info(fmt::format("memory for {}: about {}", count_of(config.simulation.ranks, "simulated rank"),
+                                bytes_text(needed)));
   }
   throw ConfigError(fmt::format("simulation.ranks: {} of this model need about {}, but {} are free; simulate fewer",
                                 count_of(config.simulation.ranks, "rank"), bytes_text(needed), bytes_text(free)));
