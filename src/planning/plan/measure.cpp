@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "bench/trial.hpp"
 #include "unisono/base/clock.hpp"
@@ -19,6 +20,14 @@
 #include "unisono/strategies/catalog.hpp"
 
 namespace unisono::planning {
+
+settings::Config alone(settings::Config config) {
+  config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
+  config.train.accumulate = config.train.micro_batches = 1;
+  config.communication.reduction = comm::Reduction::fast;
+  return config;
+}
+
 namespace {
 
 constexpr double kSecondsOfSteps = 0.3;  // for which steps of one number of examples are timed, twice
@@ -27,13 +36,10 @@ constexpr int kRounds = 5;               // of which the median counts
 
 // Steps ---------------------------------------------------------------------------------------------------------------
 
-/// The config as one rank trains it by itself.
 settings::Config alone(settings::Config config, int threads, Index examples) {
-  config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
+  config = planning::alone(std::move(config));
   config.train.threads = threads;
   config.train.batch_size = examples;
-  config.train.accumulate = config.train.micro_batches = 1;
-  config.communication.reduction = comm::Reduction::fast;
   return config;
 }
 

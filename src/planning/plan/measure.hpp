@@ -11,6 +11,9 @@
 
 namespace unisono::planning {
 
+/// The config as one rank trains it by itself, in steps without parts.
+settings::Config alone(settings::Config config);
+
 /// What is measured of a model.
 struct Measured {
   const settings::Config& config;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "plan/measure.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/rounded.hpp"
 #include "unisono/session/model_parts.hpp"
@@ -60,14 +61,6 @@ namespace {
 
 constexpr std::int64_t kBatches = 64;  // whose gradients are compared
 constexpr Index kExamples = 64;        // of each
-
-/// As one rank trains by itself.
-settings::Config alone(settings::Config config) {
-  config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
-  config.train.accumulate = config.train.micro_batches = 1;
-  config.communication.reduction = comm::Reduction::fast;
-  return config;
-}
 
 }  // namespace
 
