@@ -52,6 +52,24 @@ threads = 1
 report_every_steps = 1
 """
 
+# A network without layers whose ranks must meet, of which `unisono plan` makes predictions.
+NETWORK = """
+name = "net"
+[data]
+path = "digits.h5"
+[model]
+kind = "network"
+layers = [{ kind = "dense", units = 64 }, { kind = "relu" }, { kind = "dense", units = 10 }]
+[optimizer]
+kind = "sgd"
+learning_rate = 0.1
+momentum = 0.9
+[train]
+epochs = 1
+batch_size = 24
+threads = 1
+"""
+
 
 # Of `seconds` in a summary, a report or a benchmark, beside their total.
 PARTS = {

@@ -6,25 +6,7 @@ import unittest
 
 import h5py
 import numpy
-from harness import BinaryTest, settings
-
-NETWORK = """
-name = "net"
-[data]
-path = "digits.h5"
-[model]
-kind = "network"
-layers = [{ kind = "dense", units = 64 }, { kind = "relu" }, { kind = "dense", units = 10 }]
-[optimizer]
-kind = "sgd"
-learning_rate = 0.1
-momentum = 0.9
-[train]
-epochs = 1
-batch_size = 24
-threads = 1
-"""
-
+from harness import NETWORK, BinaryTest, settings
 
 class Plan(BinaryTest):
     def setUp(self):

@@ -4,27 +4,10 @@ import json
 import re
 import unittest
 
-from harness import BinaryTest, settings
+from harness import NETWORK, BinaryTest, settings
 
+SMALL = NETWORK.replace("units = 64", "units = 16")
 GIVEN = settings("simulation.microseconds_per_example=200")
-
-
-NETWORK = """
-name = "net"
-[data]
-path = "digits.h5"
-[model]
-kind = "network"
-layers = [{ kind = "flatten" }, { kind = "dense", units = 16 }, { kind = "relu" }, { kind = "dense", units = 10 }]
-[optimizer]
-kind = "sgd"
-learning_rate = 0.1
-momentum = 0.9
-[train]
-epochs = 1
-batch_size = 24
-threads = 1
-"""
 
 
 def ranks(count, *more):
@@ -205,7 +188,7 @@ class Simulate(BinaryTest):
 
     def profile(self, **lists):
         """A profile of a network, net.toml, with other numbers in some of its lists and sections."""
-        self.write("net.toml", NETWORK)
+        self.write("net.toml", SMALL)
         self.succeed("plan", "net.toml", "--save-profile", "measured.toml")
         text = (self.folder / "measured.toml").read_text()
         for section, values in lists.items():
@@ -265,7 +248,7 @@ class Simulate(BinaryTest):
         self.assertIn("--resume excludes --profile", result.err)
 
     def test_more_ranks_than_fit_into_memory_are_refused(self):
-        self.write("net.toml", NETWORK)
+        self.write("net.toml", SMALL)
         wide = 'model.layers=[{kind="flatten"}, {kind="dense", units=100000}, {kind="dense", units=10}]'
         own = (*ranks(240), "--set", wide, *settings("train.batch_size=240"))
         result = self.simulate("none", *own, config="net.toml", code=2)

@@ -35,9 +35,7 @@ std::string GradientNoise::text(double batch) const {
   const std::string about = grouped(std::llround(std::max(rounded(scale(), 2), 1.0)));
   return fmt::format(
       "gradient noise scale about {} examples, {}: in steps of {:.0f}, an example is worth {:.0f} % of what it is "
-      "in "
-      "small "
-      "steps; with more than {} in a step, ranks are added for less than half of their worth",
+      "in small steps; with more than {} in a step, ranks are added for less than half of their worth",
       about, where, batch, 100 * worth(batch), about);
 }
 

@@ -19,17 +19,36 @@
 namespace unisono::planning {
 namespace {
 
+/// While as many ranks compute.
+const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
+  if (ranks.all() == 1) return profile.one_rank;
+  return ranks.hosts == 1 ? profile.one_host : profile.all_hosts;
+}
+
+}  // namespace
+
+ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
+                                   const strategies::Traffic* traffic) {
+  const bool is_alone = ranks.all() == 1;
+  const StepCurves& steps = steps_on(profile, ranks);
+  ComputingSeconds seconds{.gradient = steps.gradients().at(examples), .update = steps.updates().at(examples)};
+  if (is_alone || (traffic != nullptr && traffic->makes_own_steps)) {
+    const double whole = steps.whole_steps().at(examples);
+    seconds.gradient = std::min(seconds.gradient, whole);
+    seconds.update = whole - seconds.gradient;
+  }
+  if (!is_alone && traffic != nullptr) seconds.gradient *= profile.waiting_factor(examples, traffic->waiting_threads);
+  return seconds;
+}
+
+namespace {
+
 using strategies::During;
 using strategies::Exchange;
 using strategies::Pattern;
 
 /// Floats that an update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
 double floats_of_update(int states) { return 3.0 + 2.0 * states; }
-
-const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
-  if (ranks.all() == 1) return profile.one_rank;
-  return ranks.hosts == 1 ? profile.one_host : profile.all_hosts;
-}
 
 const EncoderSpeed* encoder_of(const Profile& profile, const Way& way) {
   const auto found = std::ranges::find(profile.encoders, way.name, &EncoderSpeed::of);
@@ -178,24 +197,18 @@ std::int64_t Predictor::memory() const {
 }
 
 Prediction Predictor::predict() {
-  const StepCurves& steps = steps_on(planned_.profile, ranks_);
   const int workers = strategy_->workers(ranks_.all());
   const auto batch = static_cast<double>(way_.config.train.batch_size), examples = batch / workers;
   made_.ranks = ranks_;
   made_.makes_serial_steps = traffic_.makes_serial_steps;
   made_.examples = static_cast<Index>(std::ceil(examples));
-  made_.gradient = steps.gradients().at(examples);
-  made_.update = steps.updates().at(examples);
-  if (traffic_.makes_own_steps || ranks_.all() == 1) {
-    const double whole = steps.whole_steps().at(examples);
-    made_.gradient = std::min(made_.gradient, whole);
-    made_.update = whole - made_.gradient;
-  }
-  if (ranks_.all() > 1) made_.gradient *= planned_.profile.waiting_factor(examples, traffic_.waiting_threads);
+  const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, examples, &traffic_);
+  made_.gradient = computing.gradient;
+  made_.update = computing.update;
   if (ranks_.all() > 1) {
     const double floats = floats_of_update(states_) * static_cast<double>(planned_.model.layout().size());
     if (shards_updates()) made_.update /= ranks_.all();
-    made_.messages = traffic_.touched_floats * steps.updates().at(examples) / floats;
+    made_.messages = traffic_.touched_floats * steps_on(planned_.profile, ranks_).updates().at(examples) / floats;
     for (const Exchange& exchange : traffic_.exchanges) add(exchange);
   }
   made_.examples_per_second = batch / made_.seconds();

@@ -28,6 +28,15 @@ struct Prediction {
   std::int64_t memory_bytes = 0;   ///< of a rank
 };
 
+/// What a rank computes in a step, before any message.
+struct ComputingSeconds {
+  double gradient = 0, update = 0;
+};
+
+/// \param examples of a rank in a step \param traffic what its way of training sends; null: that is not known
+ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
+                                   const strategies::Traffic* traffic);
+
 /// A model, and what is known of it.
 struct Planned {
   const Profile& profile;

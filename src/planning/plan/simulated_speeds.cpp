@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "plan/measure.hpp"
 #include "plan/network.hpp"
+#include "plan/prediction.hpp"
 #include "plan/profile.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
@@ -27,27 +27,17 @@ void require_ranks(const Profile& profile, const std::string& path, const settin
       path, count_of(profile.ranks_per_host, "rank"), simulation.ranks_per_host, profile.ranks_per_host));
 }
 
-/// While as many ranks compute as are simulated.
-const StepCurves& steps_of(const Profile& profile, const settings::SimulationSettings& simulation) {
-  if (simulation.ranks == 1) return profile.one_rank;
-  return simulation.ranks <= simulation.ranks_per_host ? profile.one_host : profile.all_hosts;
-}
-
 void set_computations(const Profile& profile, const models::Model& model, settings::Config& config) {
   settings::SimulationSettings& simulation = config.simulation;
   const auto examples = static_cast<double>(session::examples_of_step(config));
-  const StepCurves& steps = steps_of(profile, simulation);
-  double gradient = steps.gradients().at(examples), update = steps.updates().at(examples);
+  const std::int64_t per_host = std::min(simulation.ranks, simulation.ranks_per_host);
+  const Ranks ranks{static_cast<int>((simulation.ranks + per_host - 1) / per_host), static_cast<int>(per_host)};
   const auto traffic =
       strategies::make_strategy(config.strategy)->traffic(model, static_cast<int>(simulation.ranks), 0);
-  if (simulation.ranks == 1 || (traffic && traffic->makes_own_steps)) {
-    const double whole = steps.whole_steps().at(examples);
-    gradient = std::min(gradient, whole);
-    update = whole - gradient;
-  }
-  if (simulation.ranks > 1 && traffic) gradient *= profile.waiting_factor(examples, traffic->waiting_threads);
-  simulation.microseconds_per_example = rounded(1e6 * gradient / examples, kDigits);
-  simulation.nanoseconds_per_update = rounded(1e9 * update / static_cast<double>(model.layout().size()), kDigits);
+  const ComputingSeconds seconds = computing_seconds(profile, ranks, examples, traffic ? &*traffic : nullptr);
+  simulation.microseconds_per_example = rounded(1e6 * seconds.gradient / examples, kDigits);
+  simulation.nanoseconds_per_update =
+      rounded(1e9 * seconds.update / static_cast<double>(model.layout().size()), kDigits);
 }
 
 void set_link(const Link& link, double& mbit, double& microseconds) {
@@ -131,8 +121,7 @@ settings::Config with_speeds_of(const std::string& path, settings::Config config
   require_possible(simulation, path);
   log.info(
       fmt::format("as fast as ranks of {} on {}: {:g} µs an example, {:g} ns an updated parameter, {} {:g} Mbit/s and "
-                  "{:g} µs, sums "
-                  "{:g} times as long as their bytes",
+                  "{:g} µs, sums {:g} times as long as their bytes",
                   count_of(profile.threads, "thread"), profile.cpu, simulation.microseconds_per_example,
                   simulation.nanoseconds_per_update,
                   profile.between_hosts.megabytes_per_second > 0 ? "links as measured:" : "links as in the config:",
