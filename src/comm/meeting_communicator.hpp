@@ -205,6 +205,7 @@ class MeetingCommunicator final : public Communicator {
     return Communicator::make_request_set();
   }
 
+  void begin_arrivals(double) override { group_->begin_arrivals(); }
   void watch(std::string_view name, const std::function<bool()>& done) override { group_->watch(name, done); }
 
   std::unique_ptr<Communicator> split(int color, int key) override;

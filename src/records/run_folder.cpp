@@ -33,9 +33,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"config.toml", "data.json",     "dictionary.h5",  "metrics.jsonl", "summary.json",
-                                 "log.txt",     "checkpoints",   "events.bin",     "replay",        "tensorboard",
-                                 "report.html", "failures.json", "prediction.json"};
+constexpr std::array kResults = {"config.toml",     "data.json",     "dictionary.h5",   "metrics.jsonl",
+                                 "summary.json",    "log.txt",       "checkpoints",     "events.bin",
+                                 "replay",          "tensorboard",   "report.html",     "failures.json",
+                                 "prediction.json", "timeline.json", "gradients.jsonl", "messages.jsonl"};
 
 constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
 

@@ -46,6 +46,40 @@ void describe_speeds(SimulationSettings& own, ConfigVisitor& visitor) {
                   {{StepTimes::lognormal, spread}, {StepTimes::pareto, spread}});
 }
 
+void describe_starts(SimulationSettings& own, ConfigVisitor& visitor) {
+  visitor.field({.name = "late_share",
+                 .meaning = "share of the ranks that begin their first step later than the others, drawn at random",
+                 .range = at_least(0).at_most(1)},
+                own.late_share);
+  visitor.field({.name = "late_seconds",
+                 .meaning = "by how much on average; exponentially distributed",
+                 .unit = "s",
+                 .range = at_least(0).at_most(1e7)},
+                own.late_seconds);
+  visitor.require("late_share", (own.late_share > 0) == (own.late_seconds > 0),
+                  "late_share and late_seconds work together: set both, or none");
+  visitor.field({.name = "start_times",
+                 .meaning = "a file that says which ranks begin later; each line is one, as {\"rank\": 7, \"seconds\": "
+                            "60}; \"\": none"},
+                own.start_times);
+  visitor.require("start_times", own.start_times.empty() || own.late_share == 0,
+                  "start_times says which ranks begin later: remove late_share and late_seconds");
+}
+
+void describe_recorded(SimulationSettings& own, ConfigVisitor& visitor) {
+  visitor.field({.name = "gradient_times",
+                 .meaning = "a file that says how long each gradient of a rank takes, such as gradients.jsonl of a run "
+                            "with communication.record_times; each line is one, as {\"rank\": 0, \"seconds\": 0.25}. "
+                            "Ranks and gradients beyond it begin from its first ones again; \"\": none"},
+                own.gradient_times);
+  visitor.require("gradient_times", own.gradient_times.empty() || own.microseconds_per_example == 0,
+                  "gradient_times says what gradients take: remove microseconds_per_example");
+  visitor.field({.name = "message_times",
+                 .meaning = "a file that says when messages arrive: messages.jsonl of a run with "
+                            "communication.record_times, which is repeated; \"\": as the links say"},
+                own.message_times);
+}
+
 void describe_network(SimulationSettings& own, ConfigVisitor& visitor) {
   const auto link = [&visitor](std::string_view name, std::string_view meaning, double& value, std::string_view unit) {
     visitor.field({.name = name, .meaning = meaning, .unit = unit, .range = above(0).at_most(1e9)}, value);
@@ -68,6 +102,22 @@ void describe_failures(SimulationSettings& own, ConfigVisitor& visitor) {
                  .unit = "hours",
                  .range = at_least(0).at_most(1e7)},
                 own.hours_between_failures);
+  visitor.field({.name = "failure_times",
+                 .meaning = "a file that says when hosts fail, in place of hours_between_failures; each line is a "
+                            "failure, as {\"seconds\": 3600}; \"\": none"},
+                own.failure_times);
+  visitor.require("failure_times", own.failure_times.empty() || own.hours_between_failures == 0,
+                  "failure_times says when hosts fail: remove hours_between_failures");
+  visitor.field({.name = "spare_hosts",
+                 .meaning = "hosts beyond those of the ranks, which take the place of failed ones",
+                 .range = at_least(0).at_most(1 << 17)},
+                own.spare_hosts);
+  visitor.field({.name = "repair_hours",
+                 .meaning = "how long a failed host is missing; without a spare one, the run starts again on fewer "
+                            "ranks. 0: it is there again when the run starts again",
+                 .unit = "hours",
+                 .range = at_least(0).at_most(1e7)},
+                own.repair_hours);
   const auto seconds = [&visitor](std::string_view name, std::string_view meaning, double& value) {
     visitor.field({.name = name, .meaning = meaning, .unit = "s", .range = at_least(0).at_most(1e7)}, value);
   };
@@ -88,6 +138,8 @@ void SimulationSettings::describe(ConfigVisitor& visitor) {
                  .range = at_least(1).at_most(1 << 17)},
                 ranks_per_host);
   describe_speeds(*this, visitor);
+  describe_recorded(*this, visitor);
+  describe_starts(*this, visitor);
   describe_network(*this, visitor);
   describe_failures(*this, visitor);
 }

@@ -172,6 +172,92 @@ class Simulate(BinaryTest):
         self.simulate("itself", *own, *fail, *itself)
         self.assert_same_bits("whole", "itself")
 
+    def test_failed_hosts_are_missing_until_they_are_repaired(self):
+        # 20 steps of 24 examples: 6 s on each of 4 ranks. The first host lost has a spare one, the second has none.
+        self.write("failures.jsonl", '{"seconds": 50}\n\n{"seconds": 20}\n')
+        own = ranks(4, "simulation.microseconds_per_example=1e6", "simulation.failure_times=failures.jsonl")
+        repaired = settings("simulation.spare_hosts=1", "simulation.restart_seconds=5", "checkpoint.every_steps=2")
+        told = self.simulate("run", *own, *repaired, *settings("simulation.repair_hours=1")).out
+        self.assertRegex(told, r"a host failed after 20 s; the run goes on from step \d+\n")
+        self.assertRegex(told, r"a host failed after 50 s; the run goes on from step \d+, on 3 ranks\n")
+        found = json.loads((self.folder / "run/failures.json").read_text())
+        self.assertEqual([(event["seconds"], event["ranks"]) for event in found["events"]], [(20, 4), (50, 3)])
+        self.assertEqual(self.summary("run")["ranks"], 3)
+        # Three ranks compute 8 examples in each step after that, four 6.
+        left = 20 - found["events"][1]["step"]
+        self.assertGreater(self.summary("run")["seconds"]["total"] + 55, 55 + 8 * left)
+        told = self.simulate("soon", *own, *repaired, *settings("simulation.repair_hours=0.001")).out
+        self.assertNotIn("on 3 ranks", told)
+        # All hosts are missing: the run waits for the first one.
+        self.write("both.jsonl", '{"seconds": 20}\n{"seconds": 22}\n')
+        both = ("simulation.failure_times=both.jsonl", "simulation.repair_hours=0.05", "simulation.restart_seconds=1")
+        told = self.simulate(
+            "none", *ranks(2, "simulation.microseconds_per_example=1e6", *both), *settings("checkpoint.every_steps=2")
+        ).out
+        self.assertRegex(told, r"a host failed after 22 s; .*, on 1 rank\n")
+        found = json.loads((self.folder / "none/failures.json").read_text())
+        self.assertAlmostEqual(found["shares"]["restarts"] * found["seconds"], 1 + 178, delta=1e-6)
+
+    def test_ranks_that_begin_later_make_fewer_steps(self):
+        own = settings("strategy.kind=gossip_async", "train.batch_size=8", "train.report_every_steps=100")
+        self.simulate("all", *own, *ranks(4))
+        self.write("late.jsonl", '{"rank": 2, "seconds": 0.02}\n')
+        self.simulate("late", *own, *ranks(4, "simulation.start_times=late.jsonl"))
+        steps = {run: self.summary(run)["gossip"]["rank_steps"] for run in ("all", "late")}
+        self.assertLess(steps["late"][2], steps["all"][2] - 5)
+        spans = json.loads((self.folder / "late/timeline.json").read_text())["ranks"]
+        begins = [rank["gradients"][0][0] for rank in spans]
+        self.assertAlmostEqual(begins[2] - begins[1], 0.02, delta=0.01)  # an exchange may come first
+        # Where all wait for all, the late one holds up the others.
+        own = settings("strategy.kind=allreduce", "train.report_every_steps=100")
+        half = ("simulation.late_share=0.5", "simulation.late_seconds=3")
+        for name, more in (("together", ()), ("held", half)):
+            self.simulate(name, *own, *ranks(8, *more))
+        self.assert_same_bits("together", "held")
+        longer = [self.summary(run)["seconds"]["total"] for run in ("together", "held")]
+        self.assertGreater(longer[1], longer[0] + 1)
+
+    def test_gradients_take_as_long_as_a_file_says(self):
+        lines = [{"rank": rank, "seconds": seconds} for rank in (0, 2) for seconds in (0.25, 0.5, 1 + rank)]
+        self.write("times.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        own = settings("simulation.gradient_times=times.jsonl", "simulation.ranks=3", "train.report_every_steps=100")
+        self.simulate("run", *own)
+        found = json.loads((self.folder / "run/timeline.json").read_text())["ranks"]
+        # Ranks 0 and 2 of the file are the first two; rank 2 takes what the first one takes, and so on.
+        for rank, third in enumerate((1, 3, 1)):
+            lengths = [end - begin for begin, end in found[rank]["gradients"]]
+            for i, expected in enumerate((0.25, 0.5, third) * 6):
+                self.assertAlmostEqual(lengths[i], expected, delta=1e-9)
+
+    def test_a_real_run_is_reproduced_from_its_recorded_times(self):
+        own = settings("strategy.kind=parameter_server", "strategy.servers=1", "strategy.record=true")
+        own += settings("communication.record_times=true", "train.epochs=4")
+        self.train("real", *own, ranks=5)
+        times = settings("simulation.gradient_times=real/gradients.jsonl", "simulation.ranks_per_host=5")
+        told = self.simulate(
+            "again", *times, *settings("simulation.ranks=5", "simulation.message_times=real/messages.jsonl"),
+            config="real/config.toml",
+        )
+        self.assertRegex(told.out, r"\d+ messages arrived when those of the recorded run did\n")
+        self.assertEqual(told.err, "")
+        # The order of all pulls and pushes is the same, and so is all that follows from it.
+        events = [(self.folder / run / "events.bin").read_bytes() for run in ("real", "again")]
+        header = len(b"unisono-events-1\n")
+        tails = [one[header + 16 + int.from_bytes(one[header : header + 8], "little") :] for one in events]
+        self.assertEqual(tails[0], tails[1])
+        self.assert_same_bits("real", "again")
+        real, again = self.summary("real"), self.summary("again")
+        self.assertEqual(real["serving"]["staleness"], again["serving"]["staleness"])
+        self.assertEqual(real["worker_steps"], again["worker_steps"])
+        losses = [[line["loss"] for line in self.metrics(run) if "loss" in line] for run in ("real", "again")]
+        self.assertEqual(losses[0], losses[1])
+        # Another training has other messages, and says so.
+        told = self.simulate(
+            "other", *times, *settings("simulation.ranks=5", "simulation.message_times=real/messages.jsonl"),
+            *settings("train.epochs=5"), config="real/config.toml",
+        )
+        self.assertRegex(told.err, r"this run is not the recorded one: [1-9]\d* messages had no recorded time")
+
     def test_a_thousand_nodes_start_in_few_messages_and_need_no_memory_for_each_other(self):
         """What a node sends before its first step grows with the logarithm of their number, and no rank has a list of
         what each rank has of all."""
@@ -254,6 +340,29 @@ class Simulate(BinaryTest):
         result = self.simulate("none", *own, config="net.toml", code=2)
         self.assertRegex(result.err, r"240 ranks of this model need about [\d.]+ GiB, but [\d.]+ [GM]iB are free")
 
+    def test_files_of_times_that_are_wrong_are_refused(self):
+        def refused(words, key, text, *more):
+            self.write("times.jsonl", text)
+            own = settings("simulation.ranks=4", f"simulation.{key}=times.jsonl", *more)
+            result = self.simulate("none", *own, code=3)
+            self.assertIn(f"simulation.{key}: ", result.err)
+            self.assertIn(words, result.err)
+            self.assertEqual(result.err.count("error:"), 1, result)
+
+        speed = "simulation.microseconds_per_example=9"
+        refused("times.jsonl has no line", "gradient_times", "\n")
+        refused("times.jsonl:2: it is no JSON object", "gradient_times", '{"rank": 0, "seconds": 1}\n{"rank": 0,\n')
+        refused('times.jsonl:1: it has no number "seconds"', "gradient_times", '{"rank": 0}\n')
+        refused('"seconds" is -1, but must be between 0', "gradient_times", '{"rank": 0, "seconds": -1}\n')
+        refused('"rank" is 0.5, but must be an integer', "gradient_times", '{"rank": 0.5, "seconds": 1}\n')
+        refused('"rank" is 131072', "start_times", '{"rank": 131072, "seconds": 1}\n', speed)
+        refused("names rank 4, but there are 4 ranks", "start_times", '{"rank": 4, "seconds": 1}\n', speed)
+        refused('it has no number "seconds"', "failure_times", '{"seconds": "soon"}\n', speed)
+        message = '{"from": 5, "to": 0, "tag": 1, "seconds": 1}\n'
+        refused("has messages of rank 5, but there are 4 ranks", "message_times", message, speed)
+        result = self.simulate("none", *ranks(4, "simulation.start_times=nowhere.jsonl"), code=3)
+        self.assertIn("simulation.start_times: nowhere.jsonl cannot be read: No such file", result.err)
+
     def test_what_is_no_simulation_is_refused(self):
         def refused(words, *arguments, command="simulate"):
             result = self.unisono(command, "config.toml", "--output", "none", *arguments)
@@ -275,6 +384,14 @@ class Simulate(BinaryTest):
         refused("hours_between_failures", *ranks(4, "simulation.hours_between_failures=-1"))
         refused("restart_seconds", *ranks(4, "simulation.restart_seconds=-1"))
         refused("servers", *settings("strategy.kind=parameter_server", "strategy.servers=4"), *ranks(4))
+        refused("late_share and late_seconds work together", *ranks(4, "simulation.late_share=0.5"))
+        late = ("simulation.late_share=0.5", "simulation.late_seconds=2")
+        refused("remove late_share and late_seconds", *ranks(4, "simulation.start_times=x", *late))
+        refused("remove hours_between_failures",
+                *ranks(4, "simulation.failure_times=x", "simulation.hours_between_failures=1"))
+        refused("remove microseconds_per_example", *ranks(4, "simulation.gradient_times=x"))
+        refused("a run that starts again has other messages",
+                *ranks(4, "simulation.message_times=x", "simulation.hours_between_failures=1"))
         often = ranks(4, "simulation.hours_between_failures=1e-6")
         result = self.simulate("often", *often, *settings("checkpoint.every_epochs=0"), code=1)
         self.assertIn("10 simulated failures in a row came before a new checkpoint", result.err)

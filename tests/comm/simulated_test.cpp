@@ -130,6 +130,72 @@ TEST_CASE("a long message waits until it is received, a short one does not", "[s
   });
 }
 
+TEST_CASE("messages arrive when those of a recorded run did", "[simulated]") {
+  const std::vector<Arrival> times = {{.from = 0, .to = 1, .tag = 7, .seconds = 2},
+                                      {.from = 0, .to = 1, .tag = 7, .seconds = 2.5},
+                                      {.from = 0, .to = 1, .tag = 8, .seconds = 1}};
+  RecordedArrivals recorded(times);
+  SimulatedNetwork followed = network();
+  followed.recorded = &recorded;
+  std::vector<double> found;
+  simulate(2, followed, [&](VirtualRuntime& runtime, Communicator& world) {
+    std::vector<std::byte> bytes(10'000);
+    runtime.sleep(10);
+    world.begin_arrivals(0);
+    for (const int tag : {7, 8, 7, 9}) {
+      if (world.rank() == 0) {
+        if (tag == 9) runtime.sleep(1);
+        world.send(bytes, 1, tag);  // returns at once where the arrival is recorded
+      } else {
+        world.receive(bytes, 0, tag);
+        found.push_back(runtime.seconds() - 10);
+      }
+    }
+  });
+  // The second one has come when the first has; of the last one nothing was recorded, and it is not late.
+  const std::vector<double> expected = {2, 2, 2.5, 2.511};
+  CHECK(found.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(found[i] == Approx(expected[i]));
+  CHECK(recorded.followed() == 3);
+  CHECK(recorded.missing() == 1);
+  CHECK(recorded.late() == 0);
+}
+
+TEST_CASE("a message that is sent after its recorded arrival is counted", "[simulated]") {
+  const std::vector<Arrival> times = {{.from = 0, .to = 1, .tag = 0, .seconds = 1}};
+  RecordedArrivals recorded(times);
+  SimulatedNetwork followed = network();
+  followed.recorded = &recorded;
+  simulate(2, followed, [&](VirtualRuntime& runtime, Communicator& world) {
+    std::byte byte{};
+    world.begin_arrivals(0);
+    runtime.sleep(3);
+    world.rank() == 0 ? world.send(std::span(&byte, 1), 1, 0) : world.receive(std::span(&byte, 1), 0, 0);
+    EXPECT(runtime.seconds() == 3);
+  });
+  CHECK(recorded.late() == 1);
+}
+
+TEST_CASE("a rank that starts later sends and receives nothing before", "[simulated]") {
+  SimulatedNetwork late = network();
+  late.starts = {0, 5};
+  std::map<int, double> found;
+  simulate(2, late, [&](VirtualRuntime& runtime, Communicator& world) {
+    std::byte byte{};
+    world.barrier();
+    EXPECT(runtime.seconds() < 0.01);
+    world.begin_arrivals(0);
+    if (world.rank() == 0) {
+      world.receive(std::span(&byte, 1), 1, 0);
+    } else {
+      world.send(std::span(&byte, 1), 0, 0);
+    }
+    found[world.rank()] = runtime.seconds();
+  });
+  CHECK(found.at(1) == Approx(5).margin(0.01));
+  CHECK(found.at(0) == Approx(5.001).margin(0.01));
+}
+
 TEST_CASE("a sum begins when the last rank has come, and takes as long as all slices both ways", "[simulated]") {
   simulate(4, network(), [&](VirtualRuntime& runtime, Communicator& world) {
     std::vector<float> values(1'000'000, static_cast<float>(world.rank() + 1));

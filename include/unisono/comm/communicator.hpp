@@ -67,6 +67,12 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
 
 struct TreeSum;
 
+/// When a rank had a message of another one. Ranks are those of the job.
+struct Arrival {
+  int from = 0, to = 0, tag = 0;
+  double seconds = 0;
+};
+
 /// Communicator::bucket_bytes of ranks on several nodes.
 inline constexpr Index kBucketBytesBetweenNodes = Index{4} << 20;
 
@@ -151,6 +157,13 @@ class Communicator {
 
   /// A set for messages of this communicator, which must outlive it.
   virtual std::unique_ptr<RequestSet> make_request_set();
+
+  /// From now on, messages of this rank are noted when it has them, by all groups of the job, but not those of
+  /// collectives. Where simulated messages follow those of a recorded run, they do so from now on.
+  /// \param zero the second of this node's steady_clock() from which arrivals count
+  virtual void begin_arrivals(double /*zero*/) {}
+  /// What was noted since `begin_arrivals`; forgets it, and notes nothing more.
+  virtual std::vector<Arrival> take_arrivals() { return {}; }
 
   /// Blocks until `done()` returns true, for work that the ranks of the group do together by other means (NCCL). `done`
   /// is polled: it must be fast and must not use a communicator. \throws PeerFailure and CommunicationError as

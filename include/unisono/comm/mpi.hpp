@@ -33,6 +33,7 @@ struct CommunicationSettings {
   Reduction reduction = Reduction::fast;
   std::int64_t leaves = 8;  ///< leaves of the tree by which Reduction::reproducible adds gradients
   DeviceTransport device_transport = DeviceTransport::automatic;
+  bool record_times = false;        ///< write when gradients were computed and messages arrived, for simulations
   std::int64_t ranks_per_node = 0;  ///< tests simulate nodes of so few ranks; 0: real nodes. Not a key
   void describe(ConfigVisitor& visitor);
 };

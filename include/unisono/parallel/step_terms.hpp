@@ -50,6 +50,11 @@ struct StrategyVector {
 
 class Replica;
 
+/// When a rank computed a gradient, in seconds of its clock.
+struct TimedGradient {
+  double begin = 0, seconds = 0;
+};
+
 /// All that a step of a replica needs; owned by the run. Vectors lie in the backend's memory, which may be a device's.
 struct StepTerms {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
@@ -83,6 +88,8 @@ struct StepTerms {
   /// Whether the ranks share one copy of θ, to which each writes its shard; there is then one bucket.
   bool one_theta = false;
   Fault* fault = nullptr;  ///< slows this rank down on purpose; null: it is not slowed down
+  /// Where each gradient's seconds are noted; null: nobody asks for them.
+  std::vector<TimedGradient>* gradients = nullptr;
   /// Measures all seconds that are counted here; whoever sleeps, waits or starts work asks it.
   const Runtime& runtime = machine_runtime();
 };

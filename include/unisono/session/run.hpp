@@ -54,6 +54,8 @@ struct RunOptions {
   /// Called on every rank after an evaluation of the validation examples, with the epochs made and the metrics, which
   /// are the same on all. May be empty.
   std::function<void(std::int64_t epochs, const std::vector<models::Metric>& metrics)> evaluated = {};
+  /// Called on every rank before its first step. May be empty.
+  std::function<void()> before_steps = {};
   /// Called on every rank before a checkpoint of this step is written. May be empty.
   std::function<void(std::int64_t step)> before_checkpoint = {};
   /// Called on every rank when a complete run has stored its results, and nothing is left but its end. May be empty.

@@ -313,6 +313,8 @@ class DeviceCommunicator final : public Communicator {
   RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
   RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
   std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
+  void begin_arrivals(double zero) override { ranks_.begin_arrivals(zero); }
+  std::vector<Arrival> take_arrivals() override { return ranks_.take_arrivals(); }
   void watch(std::string_view name, const std::function<bool()>& done) override { ranks_.watch(name, done); }
 
   DeviceMessages* messages() { return collectives_->messages(); }

@@ -331,8 +331,13 @@ RequestPtr MpiCommunicator::start_patient_receive(std::span<std::byte> bytes, in
 
 RequestPtr MpiCommunicator::start_receive(std::span<std::byte> bytes, int peer, int tag, bool patient) {
   const Place place{group_, "receive", 0, group_.members[static_cast<std::size_t>(peer)]};
-  return std::make_unique<Started>(
+  auto started = std::make_unique<Started>(
       *terms_.job, std::make_unique<OneMessage<std::byte>>(bytes, messages_, peer, tag, patient), place);
+  if (terms_.job->arrivals().is_on() && tag != kGatherTag) {
+    started->when_done([job = terms_.job, from = place.peer, to = group_.members[static_cast<std::size_t>(rank_)],
+                        tag] { job->arrivals().add(from, to, tag); });
+  }
+  return started;
 }
 
 std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> messages,

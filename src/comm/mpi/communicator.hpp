@@ -98,6 +98,9 @@ class MpiCommunicator final : public Communicator {
   RequestPtr start_patient_receive(std::span<std::byte> bytes, int peer, int tag) override;
   std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
 
+  void begin_arrivals(double zero) override { terms_.job->arrivals().begin(zero); }
+  std::vector<Arrival> take_arrivals() override { return terms_.job->arrivals().take(); }
+
   void watch(std::string_view name, const std::function<bool()>& done) override;
 
   std::unique_ptr<Communicator> split(int color, int key) override;

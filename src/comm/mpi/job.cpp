@@ -220,6 +220,24 @@ bool MpiJob::meet() {
   }
 }
 
+void ArrivalLog::begin(double zero) {
+  const std::lock_guard lock(mutex_);
+  arrivals_.clear();
+  zero_ = zero;
+  is_on_ = true;
+}
+
+void ArrivalLog::add(int from, int to, int tag) {
+  const std::lock_guard lock(mutex_);
+  arrivals_.push_back({.from = from, .to = to, .tag = tag, .seconds = steady_clock().seconds() - zero_});
+}
+
+std::vector<Arrival> ArrivalLog::take() {
+  const std::lock_guard lock(mutex_);
+  is_on_ = false;
+  return std::exchange(arrivals_, {});
+}
+
 }  // namespace unisono::comm
 
 namespace unisono::comm::mpi {
@@ -245,6 +263,7 @@ Started::~Started() {
 
 void Started::wait() {
   job_.wait([this] { return entry_.done(); }, place_);
+  if (when_done_) when_done_();
 }
 
 bool Started::test() {

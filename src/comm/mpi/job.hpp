@@ -24,6 +24,22 @@ enum class Waiting {
   sleeps,  ///< sleeps between two polls: other threads of this process need it
 };
 
+/// When this rank had its messages, where somebody wants to know it. May be used by any thread.
+class ArrivalLog {
+ public:
+  void begin(double zero);
+  bool is_on() const { return is_on_; }
+  void add(int from, int to, int tag);
+  /// What was added since `begin`; nothing more is.
+  std::vector<Arrival> take();
+
+ private:
+  std::atomic<bool> is_on_ = false;
+  std::mutex mutex_;
+  double zero_ = 0;
+  std::vector<Arrival> arrivals_;
+};
+
 /// The state that all communicators of this process share.
 class MpiJob {
  public:
@@ -38,6 +54,7 @@ class MpiJob {
   mpi::Control& control() { return control_; }
   const mpi::Control& control() const { return control_; }
   mpi::Steps& steps() { return steps_; }
+  ArrivalLog& arrivals() { return arrivals_; }
   /// Whether a wait failed here, or another rank is known to have failed; no collective can be relied on then.
   bool failed();
 
@@ -72,6 +89,7 @@ class MpiJob {
   mpi::Group everyone_;
   MPI_Comm communicator_ = MPI_COMM_NULL;  ///< of everyone
   mpi::Steps steps_;
+  ArrivalLog arrivals_;
   std::optional<double> end_limit_;  ///< seconds
   mpi::Control control_;
   mpi::Progress progress_;  // last: its thread ends first
@@ -89,6 +107,8 @@ class Started final : public Request, private Operation {
  public:
   /// \param in_flight counts this one until it is done; may be null
   Started(MpiJob& job, std::unique_ptr<Operation> operation, const Place& place, std::atomic<int>* in_flight = nullptr);
+  /// Lets `wait` call this when the operation is done.
+  void when_done(std::function<void()> act) { when_done_ = std::move(act); }
   /// Abandons the operation where it is not done.
   ~Started() override;
   Started(const Started&) = delete;
@@ -111,6 +131,7 @@ class Started final : public Request, private Operation {
   std::unique_ptr<Operation> operation_;
   Place place_;
   std::atomic<int>* in_flight_;
+  std::function<void()> when_done_;
   int counted_;  // keeps the order: counted before it begins
   bool done_ = false;
   Progress::Entry entry_;

@@ -268,6 +268,10 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
       leaves);
   visitor.choice({.name = "device_transport", .meaning = "how gradients and parameters are transferred between GPUs"},
                  device_transport, kDeviceTransports);
+  visitor.field({.name = "record_times",
+                 .meaning = "write when each gradient was computed and each message arrived, to gradients.jsonl and "
+                            "messages.jsonl of the run folder: unisono simulate can follow them"},
+                record_times);
 }
 
 }  // namespace unisono::comm

@@ -8,6 +8,20 @@
 
 namespace unisono::comm {
 
+RecordedArrivals::RecordedArrivals(std::span<const Arrival> arrivals) {
+  for (const Arrival& one : arrivals) lines_[{one.from, one.to, one.tag}].seconds.push_back(one.seconds);
+}
+
+std::optional<double> RecordedArrivals::next(int from, int to, int tag) {
+  const auto found = lines_.find({from, to, tag});
+  if (found == lines_.end() || found->second.next == found->second.seconds.size()) {
+    ++missing_;
+    return std::nullopt;
+  }
+  ++followed_;
+  return found->second.seconds[found->second.next++];
+}
+
 bool run_simulated(VirtualRuntime& runtime, int ranks, const SimulatedNetwork& network,
                    const std::function<void(Communicator&)>& body, double fails_at) {
   std::vector<int> members(static_cast<std::size_t>(ranks));

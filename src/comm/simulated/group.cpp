@@ -77,6 +77,7 @@ RendezvousPtr Group::arrive(int rank, const Collective& collective, void* part, 
 // --- Messages --------------------------------------------------------------------------------------------------------
 
 RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag) {
+  world_->network.wait_for_start(world_rank(rank), tag);
   if (!world_->failure.empty()) throw PeerFailure(world_->failure);
   const int from = sends ? rank : peer, to = sends ? peer : rank;
   Line& line = lines_[{from, to, tag}];
@@ -92,6 +93,7 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
   auto point = std::make_shared<Rendezvous>(Rendezvous{.name = sends ? "send" : "receive"});
   (sends ? message->source : message->target) = bytes;
   (sends ? message->sent : message->received) = point;
+  if (sends) message->recorded = world_->network.recorded_arrival(world_rank(from), world_rank(to), tag);
 
   const bool both = message->sent && message->received;
   if (both && message->source.size() != message->target.size()) {
@@ -104,17 +106,19 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
     world_->runtime.poke(world_rank(peer));
     return point;
   }
-  if (sends && bytes.size() <= kBufferedBytes) {
+  // When the sender of a recorded run went on is not recorded, but it was before the message arrived.
+  const bool is_buffered = message->source.size() <= kBufferedBytes || message->recorded;
+  if (sends && is_buffered) {
     message->buffered.assign(bytes.begin(), bytes.end());
     point->finish();
-    carry(from, to, message->source.size(), [self = shared_from_this(), message, to] {
+    carry(*message, from, to, [self = shared_from_this(), message, to] {
       message->has_arrived = true;
       self->take_buffered(*message, to);
     });
-  } else if (both && message->source.size() <= kBufferedBytes) {
+  } else if (both && is_buffered) {
     take_buffered(*message, to);
   } else if (both) {
-    carry(from, to, message->source.size(), [self = shared_from_this(), message, from, to] {
+    carry(*message, from, to, [self = shared_from_this(), message, from, to] {
       std::memcpy(message->target.data(), message->source.data(), message->target.size());
       message->sent->finish();
       message->received->finish();
@@ -125,8 +129,8 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
   return point;
 }
 
-void Group::carry(int from, int to, std::size_t bytes, std::function<void()> arrived) {
-  world_->network.carry(world_rank(from), world_rank(to), bytes, std::move(arrived));
+void Group::carry(const Message& message, int from, int to, std::function<void()> arrived) {
+  world_->network.carry(world_rank(from), world_rank(to), message.source.size(), message.recorded, std::move(arrived));
 }
 
 /// Hands a message to whoever has posted a receive for it, once it has arrived.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,6 +84,7 @@ class Group : public Membership, public std::enable_shared_from_this<Group> {
   bool test(const Rendezvous& rendezvous);
   /// Blocks until one of them is done, or `enough()`. \return the indices of those that are
   std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> points, const std::function<bool()>& enough);
+  void begin_arrivals() { world_->network.begin_arrivals(); }
   void watch(std::string_view name, const std::function<bool()>& done);
   /// Called where this rank's buffers are freed before it is done: it can never happen then.
   void abandon(const Rendezvous& rendezvous) noexcept;
@@ -95,7 +97,8 @@ class Group : public Membership, public std::enable_shared_from_this<Group> {
     std::span<std::byte> source{}, target{};
     std::vector<std::byte> buffered = {};
     RendezvousPtr sent = {}, received = {};
-    bool has_arrived = false;  ///< a buffered one
+    std::optional<double> recorded = {};  ///< when it arrives, if a recorded run says so
+    bool has_arrived = false;             ///< a buffered one
   };
   using MessagePtr = std::shared_ptr<Message>;
   /// Between two ranks with one tag: those of which only one side has been posted, in the order of the posts.
@@ -109,7 +112,7 @@ class Group : public Membership, public std::enable_shared_from_this<Group> {
 
   void check(const Rendezvous& rendezvous) const;
   bool is_over(const Rendezvous& rendezvous) const;
-  void carry(int from, int to, std::size_t bytes, std::function<void()> arrived);
+  void carry(const Message& message, int from, int to, std::function<void()> arrived);
   void take_buffered(Message& message, int to);
   double now() const { return world_->runtime.seconds(); }
 

@@ -19,7 +19,28 @@ double rounds(int hosts) { return std::ceil(std::log2(std::max(hosts, 1))); }
 Network::Network(const SimulatedNetwork& settings, VirtualRuntime& runtime, int ranks)
     : settings_(settings), runtime_(runtime), links_(static_cast<std::size_t>(ranks / settings.ranks_per_host + 1)) {}
 
-void Network::carry(int from, int to, std::size_t bytes, std::function<void()> arrived) {
+void Network::begin_arrivals() {
+  if (!begin_) begin_ = runtime_.seconds();
+}
+
+void Network::wait_for_start(int rank, int tag) const {
+  if (settings_.starts.empty() || !begin_ || tag == Communicator::kGatherTag) return;
+  const double wait = *begin_ + settings_.starts[static_cast<std::size_t>(rank)] - runtime_.seconds();
+  if (wait > 0) runtime_.sleep(wait);
+}
+
+std::optional<double> Network::recorded_arrival(int from, int to, int tag) {
+  if (settings_.recorded == nullptr || !begin_ || tag == Communicator::kGatherTag) return std::nullopt;
+  const std::optional<double> seconds = settings_.recorded->next(from, to, tag);
+  return seconds ? std::optional(*begin_ + *seconds) : std::nullopt;
+}
+
+void Network::carry(int from, int to, std::size_t bytes, std::optional<double> recorded,
+                    std::function<void()> arrived) {
+  if (recorded) {
+    if (*recorded < runtime_.seconds()) settings_.recorded->count_late();
+    return runtime_.at(*recorded, std::move(arrived));
+  }
   const int sender = host_of(from), receiver = host_of(to);
   const auto length = static_cast<double>(bytes);
   if (sender == receiver) {

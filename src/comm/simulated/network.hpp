@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,8 +21,15 @@ class Network {
   Network(const SimulatedNetwork& settings, VirtualRuntime& runtime, int ranks);
 
   int host_of(int rank) const { return rank / settings_.ranks_per_host; }
-  /// Calls `arrived` when a message that is sent now has arrived. \param from, to ranks
-  void carry(int from, int to, std::size_t bytes, std::function<void()> arrived);
+  /// From now on, messages follow a recorded run's, where there is one, and ranks wait until they start.
+  void begin_arrivals();
+  /// Called by a rank before it sends or receives: waits until it starts.
+  void wait_for_start(int rank, int tag) const;
+  /// When a message arrives that a rank sends next, as recorded. Called in the order of the sends.
+  std::optional<double> recorded_arrival(int from, int to, int tag);
+  /// Calls `arrived` when a message that is sent now has arrived. \param from, to ranks \param recorded when it does,
+  /// if that was recorded
+  void carry(int from, int to, std::size_t bytes, std::optional<double> recorded, std::function<void()> arrived);
   /// When a collective of so many ranks is done, the last of which has come now. \param hosts of the ranks, each once
   double done(const Collective& collective, int ranks, std::span<const int> hosts);
 
@@ -47,6 +55,7 @@ class Network {
 
   SimulatedNetwork settings_;
   VirtualRuntime& runtime_;
+  std::optional<double> begin_;  ///< when begin_arrivals was called
   std::vector<HostLink> links_;  ///< by host
 };
 

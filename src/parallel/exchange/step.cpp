@@ -46,6 +46,22 @@ struct FinalRanges {
   void ready(Index first, Index last) { ranges.push_back({first, last}); }
 };
 
+/// Notes when a gradient was computed, where somebody wants to know it.
+class GradientNote {
+ public:
+  explicit GradientNote(const StepTerms& run)
+      : run_(run), begin_(run.gradients != nullptr ? run.runtime.seconds() : 0) {}
+  ~GradientNote() {
+    if (run_.gradients != nullptr) run_.gradients->push_back({begin_, run_.runtime.seconds() - begin_});
+  }
+  GradientNote(const GradientNote&) = delete;
+  GradientNote& operator=(const GradientNote&) = delete;
+
+ private:
+  const StepTerms& run_;
+  double begin_;
+};
+
 /// A gradient that takes simulated time. Its exchange is told of each range when that would be final. Where the passes
 /// themselves wait for others, whose batch statistics they need, they are made when the time is over.
 template <typename Gradient>
@@ -84,6 +100,7 @@ data::Batch accumulate_gradient(StepTerms& run, MeanOver mean_over, GradientExch
     if (run.runtime.is_virtual()) {
       simulate_gradient(run, batch.size, target, gradient);
     } else {
+      const GradientNote note(run);
       const ComputeScope computes(run, run.flops_per_example * static_cast<double>(batch.size));
       gradient(target);
     }

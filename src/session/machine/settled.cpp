@@ -85,6 +85,8 @@ Settled settle(Settled asked, const data::DatasetInfo& data) {
   } else {
     asked.choose(config.train.batch_size, step.examples, by_data("train.batch_size", std::move(step.why)));
   }
+  // A checkpoint that is written meanwhile lets ranks meet when it is complete: simulated ones would not.
+  if (config.communication.record_times) config.checkpoint.in_background = false;
   require_possible_parts(config, data);
   return asked;
 }

@@ -17,6 +17,7 @@
 #include "run/run_outputs.hpp"
 #include "run/summarise.hpp"
 #include "run/summary.hpp"
+#include "run/times_of_ranks.hpp"
 #include "run/training_observer.hpp"
 #include "run/word_vectors.hpp"
 #include "unisono/base/log.hpp"
@@ -435,7 +436,16 @@ void Run::make_steps(TrainingObserver& observer) {
                                     .replayed = repetition_ ? &repetition_->events : nullptr},
                                    {.method = training_.method.get(), .objective = objective_.get(), .data = &data_}};
   if (config_.fault.is_on()) context.fault = &fault;
+  std::optional<TimesOfRanks> times;
+  if (job_.runtime().is_virtual()) {
+    group_.begin_arrivals(0);
+  } else if (config_.communication.record_times && outputs_.in_folder()) {
+    times.emplace(group_);
+    context.gradients = &times->gradients();
+  }
+  if (options_.before_steps) options_.before_steps();
   parts_.strategy->train(context);
+  if (times) times->write(config_.run_folder());
 }
 
 /// After early stopping: restores the best model, and makes its checkpoint the newest. Collective.

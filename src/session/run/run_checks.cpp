@@ -296,9 +296,12 @@ void require_simulated(const settings::Config& config) {
          "remove [fault]");
   refuse(!config.data.stage.empty(), "data.stage: a simulation reads its set once; remove it");
   refuse(
-      config.checkpoint.hours_between_failures > 0 && config.simulation.hours_between_failures == 0,
+      config.checkpoint.hours_between_failures > 0 && !config.simulation.has_failures(),
       "checkpoint.hours_between_failures: simulated hosts do not fail; set simulation.hours_between_failures, too, or "
       "remove it");
+  refuse(config.simulation.has_failures() && !config.simulation.message_times.empty(),
+         "simulation.message_times: a run that starts again has other messages than the recorded one; remove "
+         "hours_between_failures and failure_times");
   refuse(config.checkpoint.memory_every_steps > 0,
          "checkpoint.memory_every_steps: simulated hosts have no memory of their own; remove it");
   refuse(!config.checkpoint.local.empty(), "checkpoint.local: simulated hosts have no disks; remove it");

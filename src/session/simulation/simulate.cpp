@@ -22,6 +22,7 @@
 #include "unisono/base/rounded.hpp"
 #include "unisono/base/virtual_runtime.hpp"
 #include "unisono/comm/simulated.hpp"
+#include "unisono/records/recorded_times.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
@@ -44,6 +45,10 @@ double lognormal(double spread, RandomStream& random) {
 class StepCosts {
  public:
   StepCosts(const SimulationSettings& settings, std::uint64_t seed) : settings_(settings), seed_(seed) {
+    if (!settings.gradient_times.empty()) {
+      recorded_ = records::read_gradient_times(settings.gradient_times, "simulation.gradient_times");
+      std::erase_if(recorded_, [](const std::vector<double>& rank) { return rank.empty(); });  // servers
+    }
     for (std::int64_t rank = 0; rank < settings.ranks; ++rank) {
       RandomStream random(seed, Purpose::simulation, 0, static_cast<std::uint32_t>(rank));
       double factor = lognormal(settings.speed_spread, random);
@@ -52,12 +57,19 @@ class StepCosts {
     }
   }
 
-  double seconds(int rank, std::int64_t examples, std::uint64_t number) const {
-    return 1e-6 * settings_.microseconds_per_example * static_cast<double>(examples) *
-           factors_[static_cast<std::size_t>(rank)] * variation(rank, number);
+  /// \param start how often the run has started before \param number of the computation, of this start
+  double seconds(int rank, std::int64_t examples, std::uint64_t start, std::uint64_t number) const {
+    return mean(rank, examples, number) * factors_[static_cast<std::size_t>(rank)] *
+           variation(rank, (start << 32) + number);
   }
 
  private:
+  double mean(int rank, std::int64_t examples, std::uint64_t number) const {
+    if (recorded_.empty()) return 1e-6 * settings_.microseconds_per_example * static_cast<double>(examples);
+    const std::vector<double>& recorded = recorded_[static_cast<std::size_t>(rank) % recorded_.size()];
+    return recorded[number % recorded.size()];
+  }
+
   /// A factor of mean 1 for a rank's computation.
   double variation(int rank, std::uint64_t number) const {
     if (settings_.step_times == StepTimes::constant) return 1;
@@ -69,8 +81,46 @@ class StepCosts {
 
   const SimulationSettings& settings_;
   std::uint64_t seed_;
-  std::vector<double> factors_;  ///< by rank
+  std::vector<double> factors_;                ///< by rank
+  std::vector<std::vector<double>> recorded_;  ///< seconds of gradients, of each rank that has some; empty: none
 };
+
+/// By how many seconds each rank begins later than the others.
+std::vector<double> delays_of(const SimulationSettings& settings, std::uint64_t seed) {
+  const auto ranks = static_cast<std::size_t>(settings.ranks);
+  std::vector<double> delays;
+  if (!settings.start_times.empty()) {
+    delays = records::read_start_times(settings.start_times, "simulation.start_times");
+    if (delays.size() > ranks) {
+      throw DataError(fmt::format("simulation.start_times: {} names rank {}, but there are {}", settings.start_times,
+                                  delays.size() - 1, count_of(settings.ranks, "rank")));
+    }
+  }
+  delays.resize(ranks);
+  for (std::size_t rank = 0; rank < ranks && settings.late_share > 0; ++rank) {
+    RandomStream random(seed, Purpose::simulation, 1, static_cast<std::uint32_t>(rank));
+    if (random.uniform() < settings.late_share) {
+      delays[rank] = -settings.late_seconds * std::log1p(-static_cast<double>(random.uniform()));
+    }
+  }
+  return delays;
+}
+
+/// When the messages of a recorded run arrived. \throws DataError where it had more ranks
+comm::RecordedArrivals arrivals_of(const SimulationSettings& settings) {
+  if (settings.message_times.empty()) return {};
+  const std::vector<comm::Arrival> times =
+      records::read_message_times(settings.message_times, "simulation.message_times");
+  for (const comm::Arrival& one : times) {
+    if (const int rank = std::max(one.from, one.to); rank >= settings.ranks) {
+      throw DataError(
+          fmt::format("simulation.message_times: {} has messages of rank {}, but there are {}; simulate as "
+                      "many ranks as were recorded",
+                      settings.message_times, rank, count_of(settings.ranks, "rank")));
+    }
+  }
+  return comm::RecordedArrivals(times);
+}
 
 comm::SimulatedNetwork network_of(const SimulationSettings& settings) {
   const auto link = [](double mbit, double microseconds) {
@@ -157,6 +207,39 @@ class Timeline {
   std::map<int, std::vector<Span>> spans_;  // by rank
 };
 
+/// Which of the simulated hosts are there.
+class Hosts {
+ public:
+  explicit Hosts(const SimulationSettings& settings)
+      : settings_(settings),
+        needed_((settings.ranks + settings.ranks_per_host - 1) / settings.ranks_per_host),
+        all_(needed_ + settings.spare_hosts) {}
+
+  void fail(double seconds) {
+    if (settings_.repair_hours > 0) there_again_.push_back(seconds + 3600 * settings_.repair_hours);
+  }
+  int ranks_at(double seconds) const {
+    const std::int64_t there = std::min(needed_, there_at(seconds));
+    return static_cast<int>(std::min(settings_.ranks, there * settings_.ranks_per_host));
+  }
+  /// The first moment, from this one on, at which a host is there.
+  double first_there_after(double seconds) const {
+    if (there_at(seconds) > 0) return seconds;
+    double first = std::numeric_limits<double>::infinity();
+    for (const double again : there_again_) first = again > seconds ? std::min(first, again) : first;
+    return first;
+  }
+
+ private:
+  std::int64_t there_at(double seconds) const {
+    return all_ - std::ranges::count_if(there_again_, [seconds](double again) { return again > seconds; });
+  }
+
+  const SimulationSettings& settings_;
+  std::int64_t needed_, all_;
+  std::vector<double> there_again_;  ///< when failed hosts are
+};
+
 /// A run on simulated ranks, which starts again when a simulated host fails.
 class Simulation {
  public:
@@ -165,16 +248,22 @@ class Simulation {
         config_(config),
         options_(options),
         threads_(threads),
-        costs_(config.simulation, static_cast<std::uint64_t>(config.seed)) {
+        hosts_(config.simulation),
+        costs_(config.simulation, static_cast<std::uint64_t>(config.seed)),
+        delays_(delays_of(config.simulation, static_cast<std::uint64_t>(config.seed))),
+        arrivals_(arrivals_of(config.simulation)) {
+    if (!config.simulation.failure_times.empty()) {
+      failure_times_ = records::read_failure_times(config.simulation.failure_times, "simulation.failure_times");
+    }
+    options_.before_steps = [this] { steps_begin_ = std::min(steps_begin_, runtime_->seconds()); };
     options_.before_checkpoint = [this](std::int64_t step) { pass_checkpoint(step); };
   }
 
   RunResult train(SimulationCost* cost) {
-    if (config_.simulation.hours_between_failures > 0 && options_.results == Results::nowhere) {
+    if (config_.simulation.has_failures() && options_.results == Results::nowhere) {
       throw ConfigError(
-          "simulation.hours_between_failures: a run that starts again goes on from its checkpoints, but this one "
-          "writes "
-          "nothing; give it a run folder, or set 0");
+          "simulation: a run that starts again after a failure goes on from its checkpoints, but this one writes "
+          "nothing; give it a run folder, or remove hours_between_failures and failure_times");
     }
     // All ranks train on views of one set.
     const auto set = job_.open_set(job_.ranks(), config_.data, static_cast<std::uint64_t>(config_.seed));
@@ -182,7 +271,8 @@ class Simulation {
     require_memory(settle(config_, (*set)->info()).config, (*set)->info(), job_.log());
     const Stopwatch watch;
     while (fails()) start_again();
-    if (config_.simulation.hours_between_failures > 0) conclude();
+    if (config_.simulation.has_failures()) conclude();
+    if (!arrivals_.empty()) say_arrivals();
     if (options_.results == Results::in_folder) {
       records::write_text_file(config_.run_folder() + "/timeline.json", timeline_.json().dump() + "\n");
     }
@@ -205,15 +295,18 @@ class Simulation {
     VirtualRuntime runtime(
         threads_,
         [this](int rank, std::int64_t examples, std::uint64_t number) {
-          const double seconds =
-              costs_.seconds(rank, examples, (static_cast<std::uint64_t>(lost_.failures) << 32) + number);
-          timeline_.add(rank, runtime_->seconds(), seconds);
-          return seconds;
+          const double waits = wait_for_start(rank);
+          const double seconds = costs_.seconds(rank, examples, static_cast<std::uint64_t>(lost_.failures), number);
+          timeline_.add(rank, runtime_->seconds() + waits, seconds);
+          return waits + seconds;
         },
-        1e-9 * config_.simulation.nanoseconds_per_update, now_);
+        arrivals_.empty() ? 1e-9 * config_.simulation.nanoseconds_per_update : 0, now_);
     runtime_ = &runtime;
+    comm::SimulatedNetwork network = network_of(config_.simulation);
+    if (!arrivals_.empty()) network.recorded = &arrivals_;
+    if (began_ == 0) network.starts = delays_;
     const bool has_failed = comm::run_simulated(
-        runtime, static_cast<int>(config_.simulation.ranks), network_of(config_.simulation),
+        runtime, hosts_.ranks_at(now_), network,
         [&](comm::Communicator& group) {
           Log silent(group.rank(), /*terminal=*/false);
           Job part(job_, group, group.is_root() ? job_.log() : silent, &runtime);
@@ -232,8 +325,8 @@ class Simulation {
     const SimulationSettings& own = config_.simulation;
     lost_.interval =
         (now_ - lost_.made_again - lost_.restarts) / static_cast<double>(std::max<std::int64_t>(lost_.checkpoints, 1));
-    lost_.expected = expected_failure_cost(own.checkpoint_seconds, lost_.interval, own.restart_seconds,
-                                           3600 * own.hours_between_failures);
+    lost_.expected =
+        expected_failure_cost(own.checkpoint_seconds, lost_.interval, own.restart_seconds, seconds_between_failures());
     const nlohmann::ordered_json shares = {{"checkpoints", lost_.for_checkpoints / now_},
                                            {"made_again", lost_.made_again / now_},
                                            {"restarts", lost_.restarts / now_},
@@ -248,13 +341,39 @@ class Simulation {
     records::write_text_file(config_.run_folder() + "/failures.json", found.dump(2) + "\n");
   }
 
-  /// Exponentially distributed, from the present moment on.
+  /// The mean of the distribution, or of what has happened.
+  double seconds_between_failures() const {
+    if (failure_times_.empty()) return 3600 * config_.simulation.hours_between_failures;
+    return now_ / static_cast<double>(std::max<std::int64_t>(lost_.failures, 1));
+  }
+
+  /// As the file says, or exponentially distributed, from the present moment on.
   double next_failure() const {
+    if (!failure_times_.empty()) {
+      const auto next = std::ranges::upper_bound(failure_times_, now_);
+      return next == failure_times_.end() ? std::numeric_limits<double>::infinity() : *next;
+    }
     const double mean = 3600 * config_.simulation.hours_between_failures;
     if (mean == 0) return std::numeric_limits<double>::infinity();
     RandomStream random(static_cast<std::uint64_t>(config_.seed), Purpose::simulation,
                         static_cast<std::uint64_t>(lost_.failures), std::numeric_limits<std::uint32_t>::max());
     return now_ - mean * std::log1p(-static_cast<double>(random.uniform()));
+  }
+
+  /// For how long a rank does not compute yet. Ranks are late only at the first start, which began at second 0.
+  double wait_for_start(int rank) const {
+    if (began_ > 0) return 0;
+    return std::max(0.0, steps_begin_ + delays_[static_cast<std::size_t>(rank)] - runtime_->seconds());
+  }
+
+  void say_arrivals() {
+    job_.log().info(
+        fmt::format("{} arrived when those of the recorded run did", count_of(arrivals_.followed(), "message")));
+    if (arrivals_.missing() == 0 && arrivals_.late() == 0) return;
+    job_.log().warning(
+        fmt::format("simulation.message_times: this run is not the recorded one: {} had no recorded time, and {} "
+                    "were sent only after they had arrived there",
+                    count_of(arrivals_.missing(), "message"), arrivals_.late()));
   }
 
   /// All ranks stand still for it. What comes after a failure is not written.
@@ -281,7 +400,6 @@ class Simulation {
     const Passed last = count_checkpoints();
     ++lost_.failures;
     lost_.made_again += now_ - last.seconds;
-    lost_.restarts += config_.simulation.restart_seconds;
     in_vain_ = last.step > newest_ ? 0 : in_vain_ + 1;
     newest_ = std::max(newest_, last.step);
     if (in_vain_ == kMostInVain) {
@@ -290,19 +408,29 @@ class Simulation {
                       "(checkpoint.every_steps), or raise simulation.hours_between_failures",
                       kMostInVain));
     }
-    events_.push_back({{"seconds", now_}, {"step", last.step}});
     options_.existing = records::Existing::resume;
+    const double failed_at = now_;
+    hosts_.fail(failed_at);
+    began_ = now_ = hosts_.first_there_after(failed_at + config_.simulation.restart_seconds);
+    lost_.restarts += now_ - failed_at;
+    const int ranks = hosts_.ranks_at(now_);
+    events_.push_back({{"seconds", failed_at}, {"step", last.step}, {"ranks", ranks}});
     job_.log().info(fmt::format(
-        "a host failed after {}; {}", duration_text(now_),
-        last.step < 0 ? "the run starts at its first step" : fmt::format("the run goes on from step {}", last.step)));
-    began_ = now_ += config_.simulation.restart_seconds;
+        "a host failed after {}; {}{}", duration_text(failed_at),
+        last.step < 0 ? "the run starts at its first step" : fmt::format("the run goes on from step {}", last.step),
+        ranks < config_.simulation.ranks ? fmt::format(", on {}", count_of(ranks, "rank")) : ""));
   }
 
   Job& job_;
   const settings::Config& config_;
   RunOptions options_;
   int threads_;
+  Hosts hosts_;
   StepCosts costs_;
+  std::vector<double> delays_;  ///< by rank: after the first step of the others
+  double steps_begin_ = std::numeric_limits<double>::infinity();
+  comm::RecordedArrivals arrivals_;
+  std::vector<double> failure_times_;  ///< empty: they are drawn
   VirtualRuntime* runtime_ = nullptr;  ///< of the present start
   double began_ = 0, now_ = 0;         ///< simulated seconds: when the present start began; the present one
   std::vector<Passed> passed_;         ///< checkpoints of the present start
@@ -326,7 +454,8 @@ std::optional<settings::Config> settle_simulation(Job& job, settings::Config con
   config.train.threads = 1;
   config.data.holds_all_parts = true;
   config.checkpoint.in_background = false;
-  if (config.simulation.microseconds_per_example > 0) return config;
+  config.communication.record_times = false;
+  if (config.simulation.has_speed()) return config;
   constexpr std::int64_t kFirstSteps = 20;
   constexpr double kSeconds = 1;
   Log silent(0, /*terminal=*/false);

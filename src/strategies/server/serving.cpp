@@ -94,6 +94,7 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
            .first_step = run_.first_step,
            .vectors = run_.workers.empty() ? run_.vectors : std::span<parallel::StrategyVector>(),
            .fault = run_.fault,
+           .gradients = run_.gradients,
            .runtime = run_.runtime},
           {.optimizer_settings = run_.optimizer_settings,
            .schedule = run_.schedule,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "collectives.hpp"
+#include "unisono/base/clock.hpp"
 #include "unisono/comm/mpi.hpp"
 #include "unisono/comm/process_grid.hpp"
 
@@ -75,4 +76,37 @@ TEST_CASE("groups leave nothing behind, however they end", "[mpi]") {
   }
   INFO("rank " << world->rank() << " of " << world->size() << ", shared memory " << shared_memory);
   CHECK(shared_segments() == before);
+}
+
+TEST_CASE("a rank that is asked to notes when it has its messages", "[mpi]") {
+  int argc = 0;
+  char** argv = nullptr;
+  MpiSession session(argc, argv);
+  const auto world = session.world(settings(true, 0));
+  const auto turned = world->split(0, -world->rank());  // the ranks in reverse order
+  const int size = world->size(), to = (turned->rank() + 1) % size, from = (turned->rank() + size - 1) % size;
+  const auto pass_on = [&](int tag) {
+    std::byte sent{}, received{};
+    const auto receive = turned->start_receive(std::span(&received, 1), from, tag);
+    turned->send(std::span(&sent, 1), to, tag);
+    receive->wait();
+  };
+  pass_on(1);
+  const double zero = unisono::steady_clock().seconds();
+  world->begin_arrivals(zero);
+  pass_on(2);
+  pass_on(3);
+  const double end = unisono::steady_clock().seconds() - zero;
+  world->gather_joined(std::vector<int>{1});  // of a collective: not noted
+  const std::vector<Arrival> found = world->take_arrivals();
+  pass_on(4);
+  CHECK(world->take_arrivals().empty());
+  REQUIRE(found.size() == 2);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(found[i].tag == static_cast<int>(i) + 2);
+    CHECK(found[i].to == world->rank());
+    CHECK(found[i].from == (world->rank() + 1) % size);
+    CHECK(found[i].seconds >= (i == 0 ? 0 : found[0].seconds));
+    CHECK(found[i].seconds <= end);
+  }
 }
