@@ -98,7 +98,8 @@ std::vector<double> delays_of(const SimulationSettings& settings, std::uint64_t 
   }
   delays.resize(ranks);
   for (std::size_t rank = 0; rank < ranks && settings.late_share > 0; ++rank) {
-    RandomStream random(seed, Purpose::simulation, 1, static_cast<std::uint32_t>(rank));
+    RandomStream random(seed, Purpose::simulation, std::numeric_limits<std::uint64_t>::max(),
+                        static_cast<std::uint32_t>(rank));
     if (random.uniform() < settings.late_share) {
       delays[rank] = -settings.late_seconds * std::log1p(-static_cast<double>(random.uniform()));
     }
