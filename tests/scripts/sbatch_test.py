@@ -43,6 +43,7 @@ class Sbatch(ScriptTest):
     def test_begins_a_run_with_pmix(self):
         self.assertEqual(self.train().returncode, 0)
         self.assertIn("--mpi=pmix", self.calls("srun")[0])
+        self.assertNotIn("--overlap", self.calls("srun")[0])
         self.assertEqual(self.options(), ["--set", "train.epochs=3"])
         self.assertEqual(self.calls("scontrol"), [])
 
@@ -137,7 +138,7 @@ class Sbatch(ScriptTest):
         result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + "exit 1")
         self.assertEqual(result.returncode, 0, result)
         self.assertIn("train.sbatch: Slurm has given up node2\n", result.stderr)
-        self.assertIn("--nodes=2 --ntasks=3 --nodelist=node1,node3 unisono train", self.calls("srun")[1])
+        self.assertIn(" --overlap --nodes=2 --ntasks=3 --nodelist=node1,node3 unisono train", self.calls("srun")[1])
 
     def test_a_step_that_waits_for_a_lost_node_is_ended(self):
         lose = "printf 'node1 mixed\\nnode2 mixed\\nnode3 down\\n' > states; "
@@ -145,7 +146,7 @@ class Sbatch(ScriptTest):
         result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + wait)
         self.assertEqual(result.returncode, 0, result)
         self.assertEqual(self.calls("scancel"), ["scancel --signal=KILL 7.0"])
-        self.assertIn("--nodes=2 --ntasks=4 --nodelist=node1,node2 unisono train", self.calls("srun")[1])
+        self.assertIn(" --overlap --nodes=2 --ntasks=4 --nodelist=node1,node2 unisono train", self.calls("srun")[1])
 
     def test_a_node_that_comes_back_ends_nothing(self):
         back = "printf 'node1 mixed\\nnode2 mixed\\nnode3 failing\\n' > states; sleep 0.5; "
