@@ -16,6 +16,8 @@
 #include "unisono/base/random.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/compressed_sum.hpp"
+#include "unisono/parallel/pipeline.hpp"
+#include "unisono/session/abilities.hpp"
 #include "unisono/session/placement.hpp"
 #include "unisono/strategies/catalog.hpp"
 
@@ -24,6 +26,8 @@ namespace unisono::planning {
 settings::Config alone(settings::Config config) {
   config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
   config.train.accumulate = config.train.micro_batches = 1;
+  config.replica.stages = 1;
+  config.replica.placement = {};
   config.communication.reduction = comm::Reduction::fast;
   return config;
 }
@@ -82,6 +86,27 @@ double of_two(double a, double b, bool together) { return together ? (a + b) / 2
 TimedSteps::Parts of_two(const TimedSteps::Parts& a, const TimedSteps::Parts& b, bool together) {
   if (together) return {.gradient = (a.gradient + b.gradient) / 2, .update = (a.update + b.update) / 2};
   return a.gradient + a.update <= b.gradient + b.update ? a : b;
+}
+
+/// The mean of the ranks' passes, which all make at once. Collective.
+SegmentSeconds time_passes(comm::Communicator& world, const Measured& measured, int threads) {
+  constexpr Index kMost = 256;  // examples
+  const Index batch = std::min(measured.examples.front(), kMost);
+  const auto backend = kernels::make_cpu_backend(threads);
+  LocalReducer alone;
+  const auto model = models::make_model(measured.config.model, measured.inputs,
+                                        session::model_context(*backend, alone, true, measured.config));
+  world.barrier();
+  SegmentSeconds seconds;
+  for (const parallel::PassSeconds& own : parallel::time_segments(*model->staged(), *backend, batch)) {
+    const auto of_example = [&](double pass) {
+      return std::max(world.sum(pass) / world.size() / static_cast<double>(batch), 1e-12);
+    };
+    seconds.forward.push_back(of_example(own.forward));
+    seconds.backward_inputs.push_back(of_example(own.backward_inputs));
+    seconds.backward_weights.push_back(of_example(own.backward_weights));
+  }
+  return seconds;
 }
 
 /// A thread that waits for messages as servers do: as long as a step, again and again.
@@ -321,12 +346,16 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
     throw LaunchError(
         fmt::format("plan: some hosts have {} and others {}; start as many on each", count_of(least, "rank"), most));
   }
+  const auto backend = kernels::make_cpu_backend(1);
+  const session::RankAbilities abilities =
+      session::abilities_of(world, alone(measured.config), measured.model, *backend, world.size());
   const int threads = session::place_rank(world, place, measured.config, log).threads;
   Profile profile{.cpu = session::cpu_name(),
                   .model = identity_of(measured),
                   .hosts = world.size() / per_host,
                   .ranks_per_host = per_host,
-                  .threads = threads};
+                  .threads = threads,
+                  .memory_mebibytes = std::floor(std::ranges::min(abilities.limits) / (1 << 20))};
   log.info(
       fmt::format("measuring steps of {} on {}, and messages", measured.config.name, count_of(world.size(), "rank")));
   const auto rank = world.alone();
@@ -336,6 +365,7 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   profile.one_rank = time(world.is_root(), false);
   profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
   profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
+  profile.segments = time_passes(world, measured, threads);
   profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
   time_messages(world, measured, profile);
   return profile;

@@ -41,14 +41,18 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
   return seconds;
 }
 
+/// An update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
+double touching_seconds(const Profile& profile, const Ranks& ranks, double examples, int states, Index parameters,
+                        double floats) {
+  const double of_update = (3.0 + 2.0 * states) * static_cast<double>(parameters);
+  return steps_on(profile, ranks).updates().at(examples) * floats / of_update;
+}
+
 namespace {
 
 using strategies::During;
 using strategies::Exchange;
 using strategies::Pattern;
-
-/// Floats that an update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
-double floats_of_update(int states) { return 3.0 + 2.0 * states; }
 
 const EncoderSpeed* encoder_of(const Profile& profile, const Way& way) {
   const auto found = std::ranges::find(profile.encoders, way.name, &EncoderSpeed::of);
@@ -206,9 +210,9 @@ Prediction Predictor::predict() {
   made_.gradient = computing.gradient;
   made_.update = computing.update;
   if (ranks_.all() > 1) {
-    const double floats = floats_of_update(states_) * static_cast<double>(planned_.model.layout().size());
     if (shards_updates()) made_.update /= ranks_.all();
-    made_.messages = traffic_.touched_floats * steps_on(planned_.profile, ranks_).updates().at(examples) / floats;
+    made_.messages = touching_seconds(planned_.profile, ranks_, examples, states_, planned_.model.layout().size(),
+                                      traffic_.touched_floats);
     for (const Exchange& exchange : traffic_.exchanges) add(exchange);
   }
   made_.examples_per_second = batch / made_.seconds();
