@@ -124,7 +124,9 @@ void Comparison::predict(const Planned& planned, const std::vector<int>& hosts, 
   }
   for (const Way& way : ways_.fit) predict(planned, way, all);
   if (proposes) propose_pipelines(planned, all);
-  std::ranges::stable_sort(lines_, std::greater<>(), [](const Line& line) { return line.made.examples_per_second; });
+  for (std::vector<Line>* lines : {&lines_, &over_limit_}) {
+    std::ranges::stable_sort(*lines, std::greater<>(), [](const Line& line) { return line.made.examples_per_second; });
+  }
   if (!lines_.empty()) return;
   require_memory();
   std::string text = "plan: no way of training is possible here";

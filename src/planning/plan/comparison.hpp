@@ -63,7 +63,7 @@ class Comparison {
   const Ways& ways_;
   std::deque<Way> pipelines_;     ///< that are proposed
   std::vector<Line> lines_;       ///< that fit, the fastest first
-  std::vector<Line> over_limit_;  ///< which need more memory than a rank may take
+  std::vector<Line> over_limit_;  ///< those that need more memory than a rank may take
   std::vector<UnfitWay> unfit_;
   std::optional<GradientNoise> noise_;
 };

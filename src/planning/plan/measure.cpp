@@ -88,17 +88,55 @@ TimedSteps::Parts of_two(const TimedSteps::Parts& a, const TimedSteps::Parts& b,
   return a.gradient + a.update <= b.gradient + b.update ? a : b;
 }
 
+/// The segments of a network, which are timed one after the other: no more than one is in memory.
+class TimedSegments {
+ public:
+  TimedSegments(const Measured& measured, int threads)
+      : measured_(measured),
+        backend_(kernels::make_cpu_backend(threads)),
+        model_(models::make_model(measured.config.model, measured.inputs,
+                                  session::model_context(*backend_, alone_, true, measured.config))) {}
+
+  std::vector<parallel::PassSeconds> passes(Index examples) const {
+    return parallel::time_segments(*model_->staged(), *backend_, examples);
+  }
+  double gradient(Index examples) const {
+    double seconds = 0;
+    for (const parallel::PassSeconds& segment : passes(examples)) seconds += segment.sum();
+    return seconds;
+  }
+  /// Of all parameters, from as many as the caches of usual CPUs cannot keep.
+  double update() const {
+    constexpr Index kMost = Index{4} << 20;
+    ParameterLayout layout;
+    layout.add({.name = "some", .shape = {std::min(measured_.model.layout().size(), kMost)}});
+    Buffer parameters(layout.size(), backend_->memory()), gradient(layout.size(), backend_->memory());
+    const auto optimizer = optim::make_optimizer(measured_.config.optimizer, layout, *backend_);
+    std::vector<double> rounds;
+    for (int round = 0; round < kRounds; ++round) {
+      const Stopwatch watch;
+      optimizer->step(parameters.view(), gradient.view(), measured_.config.optimizer.learning_rate);
+      rounds.push_back(watch.seconds());
+    }
+    return median_of(rounds) * static_cast<double>(measured_.model.layout().size()) /
+           static_cast<double>(layout.size());
+  }
+
+ private:
+  const Measured& measured_;
+  LocalReducer alone_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<models::Model> model_;
+};
+
 /// The mean of the ranks' passes, which all make at once. Collective.
 SegmentSeconds time_passes(comm::Communicator& world, const Measured& measured, int threads) {
   constexpr Index kMost = 256;  // examples
   const Index batch = std::min(measured.examples.front(), kMost);
-  const auto backend = kernels::make_cpu_backend(threads);
-  LocalReducer alone;
-  const auto model = models::make_model(measured.config.model, measured.inputs,
-                                        session::model_context(*backend, alone, true, measured.config));
+  const TimedSegments segments(measured, threads);
   world.barrier();
   SegmentSeconds seconds;
-  for (const parallel::PassSeconds& own : parallel::time_segments(*model->staged(), *backend, batch)) {
+  for (const parallel::PassSeconds& own : segments.passes(batch)) {
     const auto of_example = [&](double pass) {
       return std::max(world.sum(pass) / world.size() / static_cast<double>(batch), 1e-12);
     };
@@ -286,13 +324,18 @@ void require_same_model(const Profile& profile, const std::string& path, const M
 namespace {
 
 /// As long as the slowest of the ranks that are `active` takes, while they all compute at once. Collective.
+/// \param whole_fits whether a rank's memory has room for the whole model
 StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads,
-                       bool active, bool together) {
+                       bool whole_fits, bool active, bool together) {
   StepCurves curves;
   Log silent(world.rank(), /*terminal=*/false);
   for (const Index examples : measured.examples) {
     std::array<double, 3> slowest = {0, 0, 0};  // gradient, whole step, update
-    if (active) {
+    if (active && !whole_fits) {
+      const TimedSegments segments(measured, threads);
+      slowest = {segments.gradient(examples), 0, segments.update()};
+      slowest[1] = slowest[0] + slowest[2];
+    } else if (active) {
       TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
       const double whole = steps.whole();
       const TimedSteps::Parts parts = steps.parts();
@@ -313,7 +356,8 @@ StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, cons
 
 /// Collective.
 void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
-  const auto bytes = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
+  const auto whole = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
+  const double bytes = std::min(whole, std::max(1e6, profile.memory_limit() / 8));
   const auto host = world.split(world.node(), world.rank());
   if (host->size() > 1) {
     profile.sums_in_host = time_sums(*host, bytes);
@@ -356,17 +400,23 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
                   .ranks_per_host = per_host,
                   .threads = threads,
                   .memory_mebibytes = std::floor(std::ranges::min(abilities.limits) / (1 << 20))};
-  log.info(
-      fmt::format("measuring steps of {} on {}, and messages", measured.config.name, count_of(world.size(), "rank")));
+  const bool whole_fits = static_cast<double>(measured.memory_bytes) <= profile.memory_limit();
+  log.info(fmt::format("measuring {} of {} on {}, and messages",
+                       whole_fits ? "steps" : "layers one by one, because a rank cannot hold all,",
+                       measured.config.name, count_of(world.size(), "rank")));
   const auto rank = world.alone();
   const auto time = [&](bool active, bool together) {
-    return time_curves(world, *rank, measured, threads, active, together);
+    return time_curves(world, *rank, measured, threads, whole_fits, active, together);
   };
   profile.one_rank = time(world.is_root(), false);
   profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
   profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
   profile.segments = time_passes(world, measured, threads);
-  profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
+  if (whole_fits) {
+    profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
+  } else {
+    profile.beside_waiting = {profile.all_hosts.examples, profile.all_hosts.gradient};  // of ways that do not fit
+  }
   time_messages(world, measured, profile);
   return profile;
 }

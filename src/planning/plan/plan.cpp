@@ -195,7 +195,11 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
       happened ? std::vector<int>{1, happened->ranks.hosts} : hosts_of(options, profile ? *profile : started);
   require_link(options, hosts, profile ? profile->between_hosts.megabytes_per_second > 0 : started.hosts > 1);
   const int segments = static_cast<int>(model->staged()->network().cut_points().size()) + 1;
-  const Measured measured{config, inputs, *model, examples_to_measure(config, segments, per_host, hosts), ways.fit};
+  const std::int64_t memory_bytes =
+      profile ? 0
+              : world.max(memory_of_rank(planning::alone(config), {}, *backend, data, process_bytes, /*tries=*/false));
+  const Measured measured{config,   inputs,      *model, examples_to_measure(config, segments, per_host, hosts),
+                          ways.fit, memory_bytes};
   Log silent(world.rank(), /*terminal=*/false);
   if (!profile) profile = measure_profile(world, measured, options.json ? silent : log);
   if (!world.is_root()) return;

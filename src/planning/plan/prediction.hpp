@@ -46,6 +46,11 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
 double touching_seconds(const Profile& profile, const Ranks& ranks, double examples, int states, Index parameters,
                         double floats);
 
+/// Bytes of a rank that holds the whole model, as `unisono info` predicts them. \param process_bytes see Planned
+/// \param tries whether a pass may measure the kernels' own memory; false: that is estimated
+std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, kernels::Backend& backend,
+                            const data::DatasetInfo& data, std::int64_t process_bytes, bool tries);
+
 /// A model, and what is known of it.
 struct Planned {
   const Profile& profile;
