@@ -166,6 +166,17 @@ TEST_CASE("a proposed pipeline is the config with the keys that it names", "[pla
   CHECK(!network.propose({1, 4}, 2, {"train.batch_size=3"}));
 }
 
+TEST_CASE("a proposed pipeline keeps the config's schedule", "[plan]") {
+  const PlannedNetwork network;
+  const std::vector<std::string> interleaved = {"replica.schedule=\"interleaved\"", "replica.chunks=2"};
+  const auto proposed = network.propose({1, 2}, 2, interleaved);
+  REQUIRE(proposed);
+  CHECK(proposed->way.config.replica.chunks == 2);
+  CHECK(proposed->way.config.replica.placement.first_layers.size() == 4);
+  // (m + (S − 1)/v) T for 8 micro-batches, where a stage has 16 seconds of work.
+  CHECK(proposed->made.seconds() == Approx(16 * (8 + 0.5) / 8));
+}
+
 TEST_CASE("pipelines of which nothing is known are not predicted", "[plan]") {
   const PlannedNetwork network;
   const auto obstacle = [&](std::vector<std::string> overrides, int replicas) {

@@ -96,7 +96,7 @@ void Comparison::propose_pipelines(const Planned& planned, const std::set<Ranks>
   const auto way = std::ranges::find_if(ways_.fit, suits);
   if (way == ways_.fit.end()) return;
   for (const Ranks& ranks : all) {
-    for (const int stages : stages_to_propose(ranks, segments)) {
+    for (const int stages : stages_to_propose(ranks, segments / static_cast<int>(way->config.replica.chunks))) {
       if (!obstacle_to_pipelines(planned.model, way->config, ranks.all() / stages).empty()) continue;
       try {
         auto proposed = propose_pipeline(planned, *way, ranks, stages);

@@ -393,13 +393,14 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   const auto backend = kernels::make_cpu_backend(1);
   const session::RankAbilities abilities =
       session::abilities_of(world, alone(measured.config), measured.model, *backend, world.size());
+  const double limit = std::ranges::min(abilities.limits);
   const int threads = session::place_rank(world, place, measured.config, log).threads;
   Profile profile{.cpu = session::cpu_name(),
                   .model = identity_of(measured),
                   .hosts = world.size() / per_host,
                   .ranks_per_host = per_host,
                   .threads = threads,
-                  .memory_mebibytes = std::floor(std::ranges::min(abilities.limits) / (1 << 20))};
+                  .memory_mebibytes = std::isfinite(limit) ? std::floor(limit / (1 << 20)) : 0};
   const bool whole_fits = static_cast<double>(measured.memory_bytes) <= profile.memory_limit();
   log.info(fmt::format("measuring {} of {} on {}, and messages",
                        whole_fits ? "steps" : "layers one by one, because a rank cannot hold all,",

@@ -207,11 +207,9 @@ Prediction PipelinePredictor::predict() {
   return made_;
 }
 
-/// The config with a placement that chooses cuts, and whether activations are computed anew.
+/// The config with its schedule, and a placement that chooses cuts, and whether activations are computed anew.
 settings::Config divided(settings::Config config, int stages, std::int64_t micro_batches) {
   config.replica.stages = stages;
-  config.replica.schedule = parallel::PipelineSchedule::one_forward_one_backward;
-  config.replica.chunks = 1;
   config.replica.recompute = parallel::Recompute::automatic;
   config.replica.placement = {};
   config.train.micro_batches = micro_batches;
@@ -264,9 +262,9 @@ std::optional<ProposedPipeline> propose_pipeline(const Planned& planned, const W
   return best;
 }
 
-std::vector<int> stages_to_propose(const Ranks& ranks, int segments) {
+std::vector<int> stages_to_propose(const Ranks& ranks, int most) {
   const int all = ranks.all();
-  int most = std::min(all, segments);
+  most = std::min(all, most);
   while (most > 1 && all % most != 0) --most;
   std::set<int> numbers = {2, ranks.per_host, most};
   std::erase_if(numbers, [&](int number) { return number < 2 || number > most || all % number != 0; });

@@ -29,8 +29,8 @@ struct ProposedPipeline {
 std::optional<ProposedPipeline> propose_pipeline(const Planned& planned, const Way& way, const Ranks& ranks,
                                                  int stages);
 
-/// The numbers of stages that are worth a line on some ranks, for a network of so many segments.
-std::vector<int> stages_to_propose(const Ranks& ranks, int segments);
+/// The numbers of stages that are worth a line on some ranks. \param most stages that the network can be cut into
+std::vector<int> stages_to_propose(const Ranks& ranks, int most);
 
 /// The most micro-batches for each rank that propose_pipeline tries.
 inline constexpr int kMostMicroBatches = 4;
