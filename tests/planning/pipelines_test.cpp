@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "plan/measure.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/models/factory.hpp"
@@ -175,6 +176,22 @@ TEST_CASE("a proposed pipeline keeps the config's schedule", "[plan]") {
   CHECK(proposed->way.config.replica.placement.first_layers.size() == 4);
   // (m + (S − 1)/v) T for 8 micro-batches, where a stage has 16 seconds of work.
   CHECK(proposed->made.seconds() == Approx(16 * (8 + 0.5) / 8));
+}
+
+TEST_CASE("passes of another number of segments are refused", "[plan]") {
+  const PlannedNetwork network;
+  const settings::Config config = PlannedNetwork::config({});
+  const models::ModelInputs inputs = session::inputs_of(network.data);
+  const std::vector<Way> ways;
+  const Measured measured{config, inputs, *network.model, {}, ways};
+  Profile profile = slow_profile();
+  profile.model = identity_of(measured);
+  CHECK_NOTHROW(require_same_model(profile, "profile.toml", measured));
+  profile.segments = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}};
+  CHECK_THROWS_WITH(require_same_model(profile, "profile.toml", measured),
+                    Catch::Contains("3 segments, but the network has 4"));
+  profile.segments = {};
+  CHECK_NOTHROW(require_same_model(profile, "profile.toml", measured));
 }
 
 TEST_CASE("pipelines of which nothing is known are not predicted", "[plan]") {

@@ -316,9 +316,17 @@ std::string identity_of(const Measured& measured) {
 
 void require_same_model(const Profile& profile, const std::string& path, const Measured& measured) {
   const std::string here = identity_of(measured);
-  if (profile.model == here) return;
+  if (profile.model != here) {
+    throw ConfigError(fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path,
+                                  profile.model, here));
+  }
+  const auto segments = measured.model.staged()->network().cut_points().size() + 1;
+  const auto known = profile.segments.forward.size();
+  if (known == 0 || known == segments) return;
   throw ConfigError(
-      fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path, profile.model, here));
+      fmt::format("--profile {}: [segments] has the passes of {}, but the network has {}; remove it, or "
+                  "measure again",
+                  path, count_of(static_cast<std::int64_t>(known), "segment"), segments));
 }
 
 namespace {
