@@ -280,9 +280,11 @@ class LargerThanARank(BinaryTest):
 
     LIMIT = 300 * MIB
 
+    def limited(self, ranks, *words):
+        return finished(["prlimit", f"--data={self.LIMIT}", *command(ranks, *words)], self.folder)
+
     def train_limited(self, ranks):
-        words = ["prlimit", f"--data={self.LIMIT}", *command(ranks, "train", "wide.toml", "--output", "run")]
-        return finished(words, self.folder)
+        return self.limited(ranks, "train", "wide.toml", "--output", "run")
 
     @without_sanitizer("a sanitizer needs memory of its own")
     def test_it_is_trained_on_four_ranks_and_refused_on_two(self):
@@ -298,6 +300,19 @@ class LargerThanARank(BinaryTest):
         summary = self.summary("run")
         self.assertEqual(summary["pipeline"]["stages"], 4)
         self.assertLess(summary["peak_memory_bytes"], self.LIMIT)
+
+    @without_sanitizer("a sanitizer needs memory of its own")
+    def test_a_pipeline_is_recommended_for_it(self):
+        self.write("wide.toml", WIDE)
+        words = settings("replica.stages=1", "train.micro_batches=1")
+        done = self.limited(4, "plan", "wide.toml", "--write", "chosen.toml", "--json", *words)
+        self.assertEqual(done.code, 0, done)
+        plan = json.loads(done.out)
+        self.assertEqual(plan["recommended"]["stages"], 4)
+        self.assertTrue(all(way["stages"] == 4 for way in plan["predictions"] if way["fits"]))
+        self.assertIn("no rank can hold the whole model", " ".join(plan["reasons"]))
+        self.train("run", ranks=4, config="chosen.toml")
+        self.assertLess(self.summary("run")["peak_memory_bytes"], 1.1 * plan["recommended"]["memory_bytes"])
 
 
 if __name__ == "__main__":

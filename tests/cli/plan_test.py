@@ -8,6 +8,13 @@ import h5py
 import numpy
 from harness import NETWORK, BinaryTest, settings
 
+# A network that four stages can hold, whose parameters count in a rank's memory.
+DEEP = NETWORK.replace(
+    'layers = [{ kind = "dense", units = 64 }, ',
+    'layers = [{ kind = "dense", units = 700 }, { kind = "dense", units = 700 }, { kind = "dense", units = 700 }, ',
+).replace("learning_rate = 0.1", "learning_rate = 0.001")
+
+
 class Plan(BinaryTest):
     def setUp(self):
         super().setUp()
@@ -35,7 +42,7 @@ class Plan(BinaryTest):
     def test_predictions_follow_from_the_profile(self):
         measured = self.plan("--save-profile", "profile.toml", ranks=2)
         for way in measured["predictions"]:
-            parts = [way["seconds"][part] for part in ("gradient", "update", "messages", "waiting")]
+            parts = [way["seconds"][part] for part in ("gradient", "update", "messages", "waiting", "bubble")]
             self.assertAlmostEqual(sum(parts), way["seconds"]["step"])
             self.assertAlmostEqual(way["examples_per_second"], 24 / way["seconds"]["step"])
             self.assertEqual(way["sent_bytes_per_host"], 0)
@@ -128,6 +135,73 @@ class Plan(BinaryTest):
         self.succeed("report", "run", "--output", "run.html")
         self.assertIn("Predicted and happened", (self.folder / "run.html").read_text())
 
+    def test_pipelines_are_predicted(self):
+        self.write("net.toml", DEEP)
+        measured = self.plan("--save-profile", "profile.toml", ranks=2)
+        [pipeline] = [way for way in measured["predictions"] if way["stages"] == 2]
+        self.assertEqual(pipeline["ranks_per_host"], 2)
+        self.assertTrue(pipeline["serial_steps"] and pipeline["fits"])
+        self.assertGreaterEqual(pipeline["seconds"]["bubble"], 0)
+        words = ("--profile", "profile.toml")
+        # On four hosts: pipelines of both ranks of each, and of all ranks that the four layers can be cut for.
+        several = self.plan(*words, "--hosts", "4", "--link-mbit", "1000")["predictions"]
+        shapes = {(way["hosts"], way["stages"]) for way in several if way["stages"] > 1}
+        self.assertEqual(shapes, {(1, 2), (4, 2), (4, 4)})
+
+        # The settings make it, and plan says the same of the config that asks for it.
+        same = self.plan(*words, *settings(*pipeline["settings"]))["predictions"]
+        [asked] = [way for way in same if way["as_configured"]]
+        again = self.plan(*words)["predictions"]
+        [proposed] = [way for way in again if way["stages"] == 2]
+        self.assertEqual(asked["way"], "allreduce, pipelines of 2 stages, as configured")
+        self.assertEqual((asked["stages"], asked["settings"]), (2, []))
+        self.assertEqual(asked["micro_batches"], proposed["micro_batches"])
+        self.assertAlmostEqual(asked["seconds"]["step"], proposed["seconds"]["step"])
+        [whole] = [way for way in same if way["way"] == "allreduce" and way["stages"] == 1]
+        [first] = [way for way in again if way["way"] == "allreduce" and way["stages"] == 1]
+        self.assertEqual(whole["seconds"], first["seconds"])
+        self.assertIn("replica.stages=1", whole["settings"])
+
+        # Where no rank can hold the whole model, a pipeline is recommended, and trains.
+        needed = min(way["memory_bytes"] for way in again if way["stages"] == 1)
+        self.assertLess(proposed["memory_bytes"], needed)
+        limit = (proposed["memory_bytes"] + needed) / 2 / 2**20
+        self.limit_memory("profile.toml", limit)
+        plan = self.plan(*words, "--write", "chosen.toml")
+        self.assertEqual(plan["recommended"]["stages"], 2)
+        self.assertEqual({way["stages"] for way in plan["predictions"] if way["fits"]}, {2})
+        self.assertIn("no rank can hold the whole model", " ".join(plan["reasons"]))
+        told = self.succeed("plan", "net.toml", *words).out
+        self.assertIn("allreduce: does not fit into a rank's memory", told)
+        self.assertIn("recommended: pipeline of 2 stages", told)
+        self.train("run", ranks=2, config="chosen.toml")
+        self.assertEqual(self.summary("run")["pipeline"]["stages"], 2)
+
+        # What happened in it, beside its prediction: it does not matter that less memory is said to be there now.
+        self.limit_memory("profile.toml", 1)
+        grade = json.loads(self.succeed("plan", "run", "--grade", *words, "--json").out)
+        parts = {part["part"]: part for part in grade["parts"]}
+        seconds = proposed["seconds"]
+        names = ("computing", "messages and waiting", "waiting for other stages", "reading examples, and the rest")
+        self.assertEqual(tuple(parts)[1:5], names)
+        self.assertAlmostEqual(parts["a step"]["predicted"], seconds["step"])
+        self.assertAlmostEqual(
+            parts["messages and waiting"]["predicted"] + parts["waiting for other stages"]["predicted"],
+            seconds["step"] - seconds["gradient"] - seconds["update"],
+        )
+        self.assertAlmostEqual(sum(parts[name]["happened"] for name in names), parts["a step"]["happened"])
+        spent = self.summary("run")["seconds"]
+        share = spent["bubble"] / (spent["total"] - spent["evaluation"] - spent["checkpoint"])
+        found = parts["waiting for other stages"]["happened"] / parts["a step"]["happened"]
+        self.assertAlmostEqual(found, share, delta=1e-6)
+
+        self.assertIn("a rank may take 1.0 MiB, but every way of training needs more", self.refused(2, *words))
+
+    def limit_memory(self, profile, mebibytes):
+        path = self.folder / profile
+        line = f"memory_mebibytes = {float(mebibytes)}"
+        path.write_text(re.sub(r"^memory_mebibytes = .*$", line, path.read_text(), flags=re.MULTILINE))
+
     def test_a_run_that_cannot_be_graded_is_refused(self):
         self.train("run", config="net.toml")
         for words, ranks, code, message in (
@@ -203,7 +277,9 @@ class Plan(BinaryTest):
             ("--save-profile", "nowhere/profile.toml"): "there is no folder nowhere",
             ("--save-profile", "."): "it is a folder",
             ("--hosts", "2", "--link-mbit", "nan"): "nan",
-            tuple(settings("replica.stages=2")): "replica.stages",
+            tuple(settings("replica.tensor=2")): "replica.tensor",
+            tuple(settings("replica.stages=auto")): "replica.stages",
+            tuple(settings('replica.placement.memory=["1 GiB"]')): "memory and speed of",
             tuple(settings("fault.emulated_seconds=0.1")): "[fault]",
             tuple(settings("train.micro_batches=4")): "micro_batches",
             tuple(settings("train.batch_size=largest")): "batch_size",

@@ -97,6 +97,8 @@ TEST_CASE("sums of all ranks are as measured on the ranks that were measured", "
 TEST_CASE("a profile's text gives the same profile", "[plan]") {
   Profile profile = profile_of_links();
   profile.encoders = {{"allreduce, bf16", 1.5, 0.5, 2}};
+  profile.segments = {{1e-6, 2e-6}, {3e-6, 4e-6}, {5e-6, 6e-6}};
+  profile.memory_mebibytes = 512;
   const testing::ScratchFolder folder;
   const auto read = [&](const std::string& written) { return read_profile(folder.file("profile.toml", written)); };
   const std::string text = text_of(profile);
@@ -113,6 +115,8 @@ TEST_CASE("a profile's text gives the same profile", "[plan]") {
   CHECK_THROWS_WITH(read(replaced("gradient = [0.001, 0.002]", "gradient = [0.001, -1.0]")),
                     Catch::Contains("above 0"));
   CHECK_THROWS_WITH(read(replaced("examples = [1.0, 2.0]", "examples = [2.0, 1.0]")), Catch::Contains("ascend"));
+  CHECK_THROWS_WITH(read(replaced("forward = [1e-06, 2e-06]", "forward = [1e-06]")), Catch::Contains("segment"));
+  CHECK_THROWS_WITH(read(replaced("memory_mebibytes = 512", "memory_mebibytes = -1")), Catch::Contains("memory"));
   CHECK_THROWS_AS(read("model = \"x\"\n"), ConfigError);
 }
 
@@ -139,12 +143,14 @@ train = { batch_size = 16, threads = 1 }
   const Profile profile = read_profile(folder.path("profile.toml"));
   CHECK(profile.hosts == 2);
   CHECK(profile.ranks_per_host == 2);
-  CHECK(profile.one_rank.examples == std::vector<double>{4, 8, 16});
+  CHECK(profile.one_rank.examples == std::vector<double>{1, 2, 4, 8, 16});
   CHECK(profile.sums_of_all.bytes.size() > 1);
   CHECK(profile.sums_in_host.bytes == profile.sums_of_all.bytes);
   CHECK(profile.between_hosts.megabytes_per_second > 0);
   CHECK(profile.in_host.megabytes_per_second > 0);
   CHECK(profile.beside_waiting.examples == profile.one_rank.examples);
+  CHECK(profile.segments.forward.size() == 2);  // a ReLU is computed with its layer
+  CHECK(profile.memory_mebibytes > 0);
   REQUIRE(!profile.encoders.empty());
   for (const EncoderSpeed& encoder : profile.encoders) {
     CHECK(encoder.in_host_ns > 0);

@@ -32,6 +32,8 @@ struct MemoryContext {
       nullptr;  ///< rows that the strategy gives to this rank; null: all of the model
   const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
+  /// That a pass may take which measures the kernels' own memory; 0: that is estimated.
+  std::int64_t most_tried_bytes = std::int64_t{1} << 30;
 };
 
 /// The largest number of examples of a micro-batch that a rank has.

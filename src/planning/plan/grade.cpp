@@ -37,14 +37,15 @@ Happened read_happened(const std::string& run_folder, double batch) {
   };
   Happened happened{.folder = run_folder, .examples_per_second = number(summary, "examples_per_second")};
   happened.computing = sum({"compute", "optimizer"});
-  happened.exchange = sum({"exposed_communication", "straggler_wait", "bubble"});
+  happened.exchange = sum({"exposed_communication", "straggler_wait"});
+  happened.bubble = sum({"bubble"});
   happened.other = sum({"input", "other"});
   if (!(happened.examples_per_second > 0) || !(happened.step() > 0)) {
     throw CheckpointError(
         fmt::format("{}: has no summary of steps; --grade compares with a run that has ended", run_folder));
   }
   const double scale = batch / happened.examples_per_second / happened.step();
-  for (double* part : {&happened.computing, &happened.exchange, &happened.other}) *part *= scale;
+  for (double* part : {&happened.computing, &happened.exchange, &happened.bubble, &happened.other}) *part *= scale;
   const auto ranks = static_cast<int>(std::max(1.0, number(summary, "ranks")));
   const auto hosts = static_cast<int>(std::max(1.0, number(summary, "hosts")));
   if (ranks % hosts != 0) {
@@ -68,6 +69,10 @@ Grade::Grade(const Prediction& predicted, const Happened& happened, const std::s
             {"reading examples, and the rest", "seconds", -1, happened.other},
             {"examples a second", "", predicted.examples_per_second, happened.examples_per_second},
             {"memory of a rank", "bytes", static_cast<double>(predicted.memory_bytes), happened.memory_bytes}};
+  if (predicted.stages > 1) {
+    parts_.insert(parts_.begin() + 3,
+                  {"waiting for other stages", "seconds", predicted.bubble + predicted.boundaries, happened.bubble});
+  }
   if (!happened.device.starts_with(cpu))
     note_ = fmt::format("measured on {}, but the run was on {}", cpu, happened.device);
 }

@@ -13,7 +13,8 @@ struct Happened {
   Ranks ranks = {};
   int threads = 1;
   double computing = 0, exchange = 0, other = 0;  ///< gradient and update; messages and waiting; input and the rest
-  double step() const { return computing + exchange + other; }
+  double bubble = 0;                              ///< waiting for other stages of a pipeline
+  double step() const { return computing + exchange + bubble + other; }
   double examples_per_second = 0;
   double memory_bytes = 0;  ///< of the largest rank
 };

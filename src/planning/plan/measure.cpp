@@ -16,6 +16,8 @@
 #include "unisono/base/random.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/parallel/compressed_sum.hpp"
+#include "unisono/parallel/pipeline.hpp"
+#include "unisono/session/abilities.hpp"
 #include "unisono/session/placement.hpp"
 #include "unisono/strategies/catalog.hpp"
 
@@ -24,6 +26,8 @@ namespace unisono::planning {
 settings::Config alone(settings::Config config) {
   config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
   config.train.accumulate = config.train.micro_batches = 1;
+  config.replica.stages = 1;
+  config.replica.placement = {};
   config.communication.reduction = comm::Reduction::fast;
   return config;
 }
@@ -82,6 +86,65 @@ double of_two(double a, double b, bool together) { return together ? (a + b) / 2
 TimedSteps::Parts of_two(const TimedSteps::Parts& a, const TimedSteps::Parts& b, bool together) {
   if (together) return {.gradient = (a.gradient + b.gradient) / 2, .update = (a.update + b.update) / 2};
   return a.gradient + a.update <= b.gradient + b.update ? a : b;
+}
+
+/// The segments of a network, which are timed one after the other: no more than one is in memory.
+class TimedSegments {
+ public:
+  TimedSegments(const Measured& measured, int threads)
+      : measured_(measured),
+        backend_(kernels::make_cpu_backend(threads)),
+        model_(models::make_model(measured.config.model, measured.inputs,
+                                  session::model_context(*backend_, alone_, true, measured.config))) {}
+
+  std::vector<parallel::PassSeconds> passes(Index examples) const {
+    return parallel::time_segments(*model_->staged(), *backend_, examples);
+  }
+  double gradient(Index examples) const {
+    double seconds = 0;
+    for (const parallel::PassSeconds& segment : passes(examples)) seconds += segment.sum();
+    return seconds;
+  }
+  /// Of all parameters, from as many as the caches of usual CPUs cannot keep.
+  double update() const {
+    constexpr Index kMost = Index{4} << 20;
+    ParameterLayout layout;
+    layout.add({.name = "some", .shape = {std::min(measured_.model.layout().size(), kMost)}});
+    Buffer parameters(layout.size(), backend_->memory()), gradient(layout.size(), backend_->memory());
+    const auto optimizer = optim::make_optimizer(measured_.config.optimizer, layout, *backend_);
+    std::vector<double> rounds;
+    for (int round = 0; round < kRounds; ++round) {
+      const Stopwatch watch;
+      optimizer->step(parameters.view(), gradient.view(), measured_.config.optimizer.learning_rate);
+      rounds.push_back(watch.seconds());
+    }
+    return median_of(rounds) * static_cast<double>(measured_.model.layout().size()) /
+           static_cast<double>(layout.size());
+  }
+
+ private:
+  const Measured& measured_;
+  LocalReducer alone_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<models::Model> model_;
+};
+
+/// The mean of the ranks' passes, which all make at once. Collective.
+SegmentSeconds time_passes(comm::Communicator& world, const Measured& measured, int threads) {
+  constexpr Index kMost = 256;  // examples
+  const Index batch = std::min(measured.examples.front(), kMost);
+  const TimedSegments segments(measured, threads);
+  world.barrier();
+  SegmentSeconds seconds;
+  for (const parallel::PassSeconds& own : segments.passes(batch)) {
+    const auto of_example = [&](double pass) {
+      return std::max(world.sum(pass) / world.size() / static_cast<double>(batch), 1e-12);
+    };
+    seconds.forward.push_back(of_example(own.forward));
+    seconds.backward_inputs.push_back(of_example(own.backward_inputs));
+    seconds.backward_weights.push_back(of_example(own.backward_weights));
+  }
+  return seconds;
 }
 
 /// A thread that waits for messages as servers do: as long as a step, again and again.
@@ -253,21 +316,34 @@ std::string identity_of(const Measured& measured) {
 
 void require_same_model(const Profile& profile, const std::string& path, const Measured& measured) {
   const std::string here = identity_of(measured);
-  if (profile.model == here) return;
+  if (profile.model != here) {
+    throw ConfigError(fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path,
+                                  profile.model, here));
+  }
+  const auto segments = measured.model.staged()->network().cut_points().size() + 1;
+  const auto known = profile.segments.forward.size();
+  if (known == 0 || known == segments) return;
   throw ConfigError(
-      fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path, profile.model, here));
+      fmt::format("--profile {}: [segments] has the passes of {}, but the network has {}; remove it, or "
+                  "measure again",
+                  path, count_of(static_cast<std::int64_t>(known), "segment"), segments));
 }
 
 namespace {
 
 /// As long as the slowest of the ranks that are `active` takes, while they all compute at once. Collective.
+/// \param whole_fits whether a rank's memory has room for the whole model
 StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads,
-                       bool active, bool together) {
+                       bool whole_fits, bool active, bool together) {
   StepCurves curves;
   Log silent(world.rank(), /*terminal=*/false);
   for (const Index examples : measured.examples) {
     std::array<double, 3> slowest = {0, 0, 0};  // gradient, whole step, update
-    if (active) {
+    if (active && !whole_fits) {
+      const TimedSegments segments(measured, threads);
+      slowest = {segments.gradient(examples), 0, segments.update()};
+      slowest[1] = slowest[0] + slowest[2];
+    } else if (active) {
       TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
       const double whole = steps.whole();
       const TimedSteps::Parts parts = steps.parts();
@@ -288,7 +364,8 @@ StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, cons
 
 /// Collective.
 void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
-  const auto bytes = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
+  const auto whole = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
+  const double bytes = std::min(whole, std::max(1e6, profile.memory_limit() / 8));
   const auto host = world.split(world.node(), world.rank());
   if (host->size() > 1) {
     profile.sums_in_host = time_sums(*host, bytes);
@@ -321,22 +398,34 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
     throw LaunchError(
         fmt::format("plan: some hosts have {} and others {}; start as many on each", count_of(least, "rank"), most));
   }
+  const auto backend = kernels::make_cpu_backend(1);
+  const session::RankAbilities abilities =
+      session::abilities_of(world, alone(measured.config), measured.model, *backend, world.size());
+  const double limit = std::ranges::min(abilities.limits);
   const int threads = session::place_rank(world, place, measured.config, log).threads;
   Profile profile{.cpu = session::cpu_name(),
                   .model = identity_of(measured),
                   .hosts = world.size() / per_host,
                   .ranks_per_host = per_host,
-                  .threads = threads};
-  log.info(
-      fmt::format("measuring steps of {} on {}, and messages", measured.config.name, count_of(world.size(), "rank")));
+                  .threads = threads,
+                  .memory_mebibytes = std::isfinite(limit) ? std::floor(limit / (1 << 20)) : 0};
+  const bool whole_fits = static_cast<double>(measured.memory_bytes) <= profile.memory_limit();
+  log.info(fmt::format("measuring {} of {} on {}, and messages",
+                       whole_fits ? "steps" : "layers one by one, because a rank cannot hold all,",
+                       measured.config.name, count_of(world.size(), "rank")));
   const auto rank = world.alone();
   const auto time = [&](bool active, bool together) {
-    return time_curves(world, *rank, measured, threads, active, together);
+    return time_curves(world, *rank, measured, threads, whole_fits, active, together);
   };
   profile.one_rank = time(world.is_root(), false);
   profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
   profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
-  profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
+  profile.segments = time_passes(world, measured, threads);
+  if (whole_fits) {
+    profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
+  } else {
+    profile.beside_waiting = {profile.all_hosts.examples, profile.all_hosts.gradient};  // of ways that do not fit
+  }
   time_messages(world, measured, profile);
   return profile;
 }

@@ -21,6 +21,7 @@ struct Measured {
   const models::Model& model;
   std::vector<Index> examples;  ///< of a rank in a step, in ascending order
   const std::vector<Way>& ways;
+  std::int64_t memory_bytes = 0;  ///< of a rank that holds the whole model
 };
 
 /// The model of a profile in words.

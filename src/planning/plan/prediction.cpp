@@ -41,14 +41,38 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
   return seconds;
 }
 
+/// An update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
+double touching_seconds(const Profile& profile, const Ranks& ranks, double examples, int states, Index parameters,
+                        double floats) {
+  const double of_update = (3.0 + 2.0 * states) * static_cast<double>(parameters);
+  return steps_on(profile, ranks).updates().at(examples) * floats / of_update;
+}
+
+std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, kernels::Backend& backend,
+                            const data::DatasetInfo& data, std::int64_t process_bytes, bool tries) {
+  const auto strategy = strategies::make_strategy(config.strategy);
+  LocalReducer alone;
+  models::ModelContext context = session::model_context(backend, alone, strategy->steps_together(), config);
+  context.training_examples = data.train;
+  const session::ModelOfRank of_rank(config, session::inputs_of(data), context);
+  session::MemoryContext rank{.config = config,
+                              .model = of_rank.model(),
+                              .backend = backend,
+                              .data = data,
+                              .ranks = ranks.all(),
+                              .rank = 0,
+                              .one_node = ranks.hosts == 1,
+                              .strategy = *strategy,
+                              .process_bytes = process_bytes};
+  if (!tries) rank.most_tried_bytes = 0;
+  return session::sum(session::predict_memory(rank));
+}
+
 namespace {
 
 using strategies::During;
 using strategies::Exchange;
 using strategies::Pattern;
-
-/// Floats that an update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
-double floats_of_update(int states) { return 3.0 + 2.0 * states; }
 
 const EncoderSpeed* encoder_of(const Profile& profile, const Way& way) {
   const auto found = std::ranges::find(profile.encoders, way.name, &EncoderSpeed::of);
@@ -78,7 +102,9 @@ class Predictor {
   void add(const Exchange& exchange);
   double exposed_of_buckets(const Exchange& exchange) const;
   bool shards_updates() const;
-  std::int64_t memory() const;
+  std::int64_t memory(bool tries) const {
+    return memory_of_rank(way_.config, ranks_, planned_.backend, planned_.data, planned_.process_bytes, tries);
+  }
 
   const Planned& planned_;
   const Way& way_;
@@ -179,23 +205,6 @@ bool Predictor::shards_updates() const {
          parallel::are_faster_on_one_node(planned_.model.layout().size(), states_, ranks_.all());
 }
 
-std::int64_t Predictor::memory() const {
-  LocalReducer alone;
-  models::ModelContext context =
-      session::model_context(planned_.backend, alone, strategy_->steps_together(), way_.config);
-  context.training_examples = planned_.data.train;
-  const session::ModelOfRank of_rank(way_.config, session::inputs_of(planned_.data), context);
-  return session::sum(session::predict_memory({.config = way_.config,
-                                               .model = of_rank.model(),
-                                               .backend = planned_.backend,
-                                               .data = planned_.data,
-                                               .ranks = ranks_.all(),
-                                               .rank = 0,
-                                               .one_node = ranks_.hosts == 1,
-                                               .strategy = *strategy_,
-                                               .process_bytes = planned_.process_bytes}));
-}
-
 Prediction Predictor::predict() {
   const int workers = strategy_->workers(ranks_.all());
   const auto batch = static_cast<double>(way_.config.train.batch_size), examples = batch / workers;
@@ -206,15 +215,16 @@ Prediction Predictor::predict() {
   made_.gradient = computing.gradient;
   made_.update = computing.update;
   if (ranks_.all() > 1) {
-    const double floats = floats_of_update(states_) * static_cast<double>(planned_.model.layout().size());
     if (shards_updates()) made_.update /= ranks_.all();
-    made_.messages = traffic_.touched_floats * steps_on(planned_.profile, ranks_).updates().at(examples) / floats;
+    made_.messages = touching_seconds(planned_.profile, ranks_, examples, states_, planned_.model.layout().size(),
+                                      traffic_.touched_floats);
     for (const Exchange& exchange : traffic_.exchanges) add(exchange);
   }
   made_.examples_per_second = batch / made_.seconds();
   const double alone = examples / planned_.profile.one_rank.whole_steps().at(examples);
   made_.efficiency = made_.examples_per_second / (alone * ranks_.all());
-  made_.memory_bytes = memory();
+  made_.memory_bytes = memory(/*tries=*/false);
+  if (static_cast<double>(made_.memory_bytes) <= planned_.profile.memory_limit()) made_.memory_bytes = memory(true);
   return made_;
 }
 

@@ -16,12 +16,16 @@ namespace unisono::planning {
 struct Prediction {
   Ranks ranks;
   bool makes_serial_steps = false;  ///< but for the order of sums
-  Index examples = 0;               ///< of a rank in a step
+  Index examples = 0;               ///< of a replica in a step
+  int stages = 1;                   ///< ranks of a replica
   // Of a step, in seconds:
   double gradient = 0, update = 0;
   double messages = 0;  ///< compressing, mixing and copying, beside the update
   double exposed = 0;   ///< waiting for links
-  double seconds() const { return gradient + update + messages + exposed; }
+  // In pipelines, where `gradient` is the mean of the stages:
+  double bubble = 0;      ///< waiting for other stages, if messages between them were free
+  double boundaries = 0;  ///< waiting for these messages
+  double seconds() const { return gradient + update + messages + exposed + bubble + boundaries; }
   double sent_bytes = 0;           ///< by a host to other hosts, in a step
   double examples_per_second = 0;  ///< of all ranks
   double efficiency = 0;           ///< of as many ranks that are each as fast as one alone
@@ -37,6 +41,16 @@ struct ComputingSeconds {
 ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
                                    const strategies::Traffic* traffic);
 
+/// Seconds for which a rank reads and writes floats of vectors, at the speed of its updates.
+/// \param examples of a rank in a step \param states vectors of the optimizer \param parameters of an update
+double touching_seconds(const Profile& profile, const Ranks& ranks, double examples, int states, Index parameters,
+                        double floats);
+
+/// Bytes of a rank that holds the whole model, as `unisono info` predicts them. \param process_bytes see Planned
+/// \param tries whether a pass may measure the kernels' own memory; false: that is estimated
+std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, kernels::Backend& backend,
+                            const data::DatasetInfo& data, std::int64_t process_bytes, bool tries);
+
 /// A model, and what is known of it.
 struct Planned {
   const Profile& profile;
@@ -47,7 +61,7 @@ struct Planned {
   bool measured_links = true;      ///< see Network
 };
 
-/// \pre the way's strategy has a `traffic` of the model
+/// \pre the way's strategy has a `traffic` of the model, and replicas of one rank; see predict_pipeline for others
 Prediction predict(const Planned& planned, const Way& way, const Ranks& ranks);
 
 }  // namespace unisono::planning

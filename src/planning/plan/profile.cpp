@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,14 +17,18 @@ namespace {
 
 constexpr double kLongest = 1e6;  // seconds
 
+/// Whether lists have as many possible seconds as `places`.
+bool are_possible(const std::vector<double>& places, std::initializer_list<const std::vector<double>*> lists) {
+  return std::ranges::all_of(lists, [&](const std::vector<double>* list) {
+    const auto possible = [](double seconds) { return seconds > 0 && seconds <= kLongest; };
+    return list->size() == places.size() && std::ranges::all_of(*list, possible);
+  });
+}
+
 /// Whether lists have as many possible seconds as `sizes`, which ascend.
 bool are_measured(const std::vector<double>& sizes, std::initializer_list<const std::vector<double>*> lists) {
   const bool ascend = std::ranges::adjacent_find(sizes, std::greater_equal<>()) == sizes.end();
-  const auto fits = [&](const std::vector<double>* list) {
-    const auto possible = [](double seconds) { return seconds > 0 && seconds <= kLongest; };
-    return list->size() == sizes.size() && std::ranges::all_of(*list, possible);
-  };
-  return ascend && (sizes.empty() || sizes.front() > 0) && std::ranges::all_of(lists, fits);
+  return ascend && (sizes.empty() || sizes.front() > 0) && are_possible(sizes, lists);
 }
 
 }  // namespace
@@ -74,6 +79,25 @@ void GradientCurve::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "seconds", .meaning = "seconds of the gradient of so many", .unit = "s"}, seconds);
   visitor.require("examples", !examples.empty() && are_measured(examples, {&seconds}),
                   "examples must ascend, and each needs its seconds, above 0 and at most 1e6");
+}
+
+void SegmentSeconds::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "forward", .meaning = "seconds of one example's forward pass, of each segment", .unit = "s"},
+                forward);
+  visitor.field({.name = "backward_inputs", .meaning = "of its backward pass for the inputs", .unit = "s"},
+                backward_inputs);
+  visitor.field({.name = "backward_weights", .meaning = "of its backward pass for the weights", .unit = "s"},
+                backward_weights);
+  visitor.require("forward", are_possible(forward, {&forward, &backward_inputs, &backward_weights}),
+                  "each segment needs the seconds of its three passes, above 0 and at most 1e6");
+}
+
+std::vector<parallel::PassSeconds> SegmentSeconds::passes() const {
+  std::vector<parallel::PassSeconds> passes;
+  for (std::size_t i = 0; i < forward.size(); ++i) {
+    passes.push_back({forward[i], backward_inputs[i], backward_weights[i]});
+  }
+  return passes;
 }
 
 void SumCurve::describe(ConfigVisitor& visitor) {
@@ -127,12 +151,20 @@ void Profile::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "threads", .meaning = "threads of each rank", .range = at_least(1).at_most(1 << 16), .required = true},
       threads);
+  visitor.field({.name = "memory_mebibytes",
+                 .meaning = "that a rank may take; 0: unknown",
+                 .unit = "MiB",
+                 .range = at_least(0).at_most(1e9)},
+                memory_mebibytes);
   visitor.section({.name = "one_rank", .meaning = "steps of a rank while no other one computes"}, one_rank);
   visitor.section({.name = "one_host", .meaning = "steps of a rank while all ranks of its host compute"}, one_host);
   visitor.section({.name = "all_hosts", .meaning = "steps of a rank while all ranks of all hosts compute"}, all_hosts);
   visitor.section({.name = "beside_waiting",
                    .meaning = "gradients while all compute, and each rank has a thread that waits for a message"},
                   beside_waiting);
+  visitor.section({.name = "segments",
+                   .meaning = "passes of the network's segments for one example; empty: flops decide in pipelines"},
+                  segments);
   visitor.section({.name = "sums_in_host", .meaning = "sums over the ranks of a host; empty: it has one"},
                   sums_in_host);
   visitor.section({.name = "sums_of_all", .meaning = "sums over all ranks of all hosts; empty: there is one host"},
@@ -154,6 +186,10 @@ void Profile::describe(ConfigVisitor& visitor) {
                   "[sums_in_host] is missing, but a host has several ranks: measure the profile again");
   visitor.require("sums_of_all", hosts == 1 || !sums_of_all.bytes.empty(),
                   "[sums_of_all] is missing, but there are several hosts: measure the profile again");
+}
+
+double Profile::memory_limit() const {
+  return memory_mebibytes > 0 ? memory_mebibytes * (1 << 20) : std::numeric_limits<double>::infinity();
 }
 
 /// Of the measured sizes, beyond which lines through two of them say little: both were disturbed.

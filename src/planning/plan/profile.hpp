@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
+#include "unisono/parallel/placement.hpp"
 
 namespace unisono::planning {
 
@@ -48,6 +49,13 @@ struct GradientCurve {
   Curve curve() const { return {examples, seconds}; }
 };
 
+/// Seconds of the passes of each segment of the network, between two neighbouring cut points, for one example.
+struct SegmentSeconds {
+  std::vector<double> forward, backward_inputs, backward_weights;
+  void describe(ConfigVisitor& visitor);
+  std::vector<parallel::PassSeconds> passes() const;
+};
+
 /// Seconds of sums over ranks.
 struct SumCurve {
   std::vector<double> bytes, seconds;
@@ -75,13 +83,17 @@ struct Profile {
   StepCurves one_rank = {};                                 ///< while no other rank computes
   StepCurves one_host = {};                                 ///< while all ranks of one host compute
   StepCurves all_hosts = {};                                ///< while all ranks of all hosts compute
+  SegmentSeconds segments = {};       ///< while all compute; empty: only the flops of layers are known
   GradientCurve beside_waiting = {};  ///< while all compute, and each rank has a thread that waits for a message
   SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one
   Link in_host = {}, between_hosts = {};
   std::vector<EncoderSpeed> encoders = {};
+  double memory_mebibytes = 0;  ///< that a rank may take; 0: unknown
 
   void describe(ConfigVisitor& visitor);
 
+  /// Bytes that a rank may take; infinitely many where that is unknown.
+  double memory_limit() const;
   /// How many times as long gradients of so many examples take while so many threads of each rank wait for messages.
   double waiting_factor(double examples, int waiting) const;
 };

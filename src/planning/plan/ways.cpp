@@ -10,12 +10,17 @@
 namespace unisono::planning {
 namespace {
 
+ConfigTree tree_of(const std::string& effective) {
+  return config_tree({.path = "", .text = effective, .overrides = {}});
+}
+
+std::string key_of(const std::string& set) { return set.substr(0, set.find('=')); }
+
 /// What of a config is changed by another `[strategy]`, as words for --set: its kind, the keys that a proposal names,
 /// and those that the config has, too, with another value.
 std::vector<std::string> changes(const std::string& before, const settings::Config& after,
                                  const std::vector<std::string>& proposed) {
   std::vector<std::string> sets = proposed;
-  const auto tree_of = [](const std::string& text) { return config_tree({.path = "", .text = text, .overrides = {}}); };
   for (const ConfigDifference& one : differences(tree_of(before), tree_of(settings::effective_config(after)))) {
     const bool is_named =
         std::ranges::any_of(sets, [&](const std::string& set) { return set.starts_with(one.key + "="); });
@@ -25,13 +30,24 @@ std::vector<std::string> changes(const std::string& before, const settings::Conf
   return sets;
 }
 
+/// Keys with which each rank holds the whole model, where the config's replicas are pipelines.
+std::vector<std::string> undivided(const settings::Config& config) {
+  if (config.replica.stages == 1) return {};
+  std::vector<std::string> sets = {"replica.stages=1", "train.micro_batches=1"};
+  if (!config.replica.placement.first_layers.empty()) sets.emplace_back("replica.placement.first_layers=[]");
+  if (!config.replica.placement.ranks.empty()) sets.emplace_back("replica.placement.ranks=[]");
+  if (config.communication.tree_leaves() > 0) sets.emplace_back("communication.reduction=\"fast\"");
+  return sets;
+}
+
 /// The config with a proposed strategy. \throws ConfigError where it does not suit the rest of the config
-Way proposed(const std::string& effective, std::string_view kind, const strategies::Proposal& proposal,
-             const models::ModelKinds& models) {
+Way proposed(const settings::Config& config, const std::string& effective, std::string_view kind,
+             const strategies::Proposal& proposal, const models::ModelKinds& models) {
   Way way{.name = std::string(proposal.name),
           .is_close = proposal.is_close,
           .result = std::string(proposal.result),
-          .settings = {fmt::format("strategy.kind=\"{}\"", kind)}};
+          .settings = undivided(config)};
+  way.settings.push_back(fmt::format("strategy.kind=\"{}\"", kind));
   for (const std::string_view key : proposal.keys) way.settings.push_back(fmt::format("strategy.{}", key));
   way.config = settings::parse_config({.path = fmt::format("the config with {}", proposal.name),
                                        .text = effective,
@@ -44,14 +60,30 @@ Way proposed(const std::string& effective, std::string_view kind, const strategi
 
 }  // namespace
 
+Way with_config(const Way& way, settings::Config config) {
+  Way made = way;
+  made.is_asked_for = false;
+  const auto before = tree_of(settings::effective_config(way.config)),
+             after = tree_of(settings::effective_config(config));
+  for (const ConfigDifference& one : differences(before, after)) {
+    if (!one.after) continue;
+    std::erase_if(made.settings, [&](const std::string& set) { return key_of(set) == one.key; });
+    made.settings.push_back(fmt::format("{}={}", one.key, toml_text(*one.after)));
+  }
+  made.config = std::move(config);
+  return made;
+}
+
 Ways ways_of(const settings::Config& config, const models::ModelKinds& models) {
   const std::string effective = settings::effective_config(config);
   Ways ways;
-  ways.fit.push_back({.name = config.strategy.kind + ", as configured", .config = config, .is_asked_for = true});
+  const std::string stages = config.stages() > 1 ? fmt::format(", pipelines of {} stages", config.stages()) : "";
+  ways.fit.push_back(
+      {.name = config.strategy.kind + stages + ", as configured", .config = config, .is_asked_for = true});
   for (const strategies::StrategyKind& kind : strategies::strategy_kinds()) {
     for (const strategies::Proposal& proposal : kind.proposals) {
       try {
-        Way way = proposed(effective, kind.name, proposal, models);
+        Way way = proposed(config, effective, kind.name, proposal, models);
         if (settings::effective_config(way.config) != effective) {
           ways.fit.push_back(std::move(way));
         } else {

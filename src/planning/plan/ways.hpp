@@ -8,7 +8,7 @@
 
 namespace unisono::planning {
 
-/// A way to train a config's model: the config with another `[strategy]`.
+/// A way to train a config's model: the config with another `[strategy]`, or other replicas.
 struct Way {
   std::string name;                        ///< "allreduce, eight_bit"
   bool is_close = false;                   ///< see strategies::Proposal
@@ -27,6 +27,9 @@ struct Ways {
   std::vector<Way> fit;  ///< first the config's own strategy, then those that strategies propose
   std::vector<UnfitWay> unfit;
 };
+
+/// The way with another config. \param config differs from the way's in keys of its own
+Way with_config(const Way& way, settings::Config config);
 
 /// The config with all strategies that are worth a prediction. \param models added kinds of models
 Ways ways_of(const settings::Config& config, const models::ModelKinds& models);

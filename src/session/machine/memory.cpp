@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
-constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 
 /// A run, and what the rank holds of its vectors.
 struct HeldContext : MemoryContext {
@@ -123,7 +122,7 @@ std::int64_t scratch_bytes(const HeldContext& context, Index batch) {
   const std::int64_t estimated = estimated_scratch_bytes(context.model, batch);
   const std::int64_t bytes = kFloat * (2 * context.held.parameters->size() + context.model.statistics_layout().size()) +
                              context.model.workspace_bytes(std::min(batch, kTriedExamples));
-  if (bytes > kMostTriedBytes) return estimated;
+  if (bytes > context.most_tried_bytes) return estimated;
   try {
     return tried_scratch_bytes(context, batch);
   } catch (const DeviceError&) {

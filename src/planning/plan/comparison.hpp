@@ -1,0 +1,71 @@
+#pragma once
+
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/noise.hpp"
+#include "plan/prediction.hpp"
+#include "plan/profile.hpp"
+#include "plan/ways.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/settings/config.hpp"
+
+namespace unisono::planning {
+
+/// A line of the table.
+struct Line {
+  const Way* way;
+  Prediction made;
+};
+
+/// What is predicted of a config: a table, and a recommendation.
+class Comparison {
+ public:
+  Comparison(const settings::Config& config, const Profile& profile, const data::DatasetInfo& data, const Ways& ways)
+      : config_(config), profile_(profile), data_(data), ways_(ways) {}
+
+  /// \param proposes whether pipelines are proposed, too
+  void predict(const Planned& planned, const std::vector<int>& hosts, bool proposes);
+  /// \param config_path of the recommended config, for the command that starts it
+  std::string text(const std::string& config_path) const;
+  nlohmann::ordered_json json() const;
+  const Line& recommended() const;
+  /// Says what steps are worth by the gradient's noise.
+  void add(GradientNoise noise) { noise_ = std::move(noise); }
+  /// \throws ConfigError where the way does not suit these ranks
+  const Prediction& prediction_for(const Ranks& ranks) const;
+
+ private:
+  bool fits(const Line& line) const { return static_cast<double>(line.made.memory_bytes) <= profile_.memory_limit(); }
+  double epoch_seconds(const Line& line) const {
+    return static_cast<double>(data_.train) / line.made.examples_per_second;
+  }
+  void predict(const Planned& planned, const Way& way, const std::set<Ranks>& all);
+  void propose_pipelines(const Planned& planned, const std::set<Ranks>& all);
+  void add(const Way& way, const Prediction& made);
+  template <typename Suits>
+  const Line* fastest(const Suits& suits) const;
+  const Line& frugal(const Line& fastest) const;
+  void require_memory() const;
+  std::optional<double> least_whole() const;
+  std::vector<std::string> reasons() const;
+  std::string table() const;
+  nlohmann::ordered_json json_of(const Line& line) const;
+
+  const settings::Config& config_;
+  const Profile& profile_;
+  const data::DatasetInfo& data_;
+  const Ways& ways_;
+  std::deque<Way> pipelines_;     ///< that are proposed
+  std::vector<Line> lines_;       ///< that fit, the fastest first
+  std::vector<Line> over_limit_;  ///< those that need more memory than a rank may take
+  std::vector<UnfitWay> unfit_;
+  std::optional<GradientNoise> noise_;
+};
+
+}  // namespace unisono::planning
