@@ -201,6 +201,8 @@ std::optional<MetricsLine> MetricsReader::next() {
 }
 
 nlohmann::ordered_json read_object(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return nlohmann::ordered_json::object();
   std::ifstream file(path);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   auto object = nlohmann::ordered_json::parse(shallow_json(text, path), nullptr, /*allow_exceptions=*/false);

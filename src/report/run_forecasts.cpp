@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,11 +27,22 @@ std::string value_text(double value, const std::string& unit) {
   return unit == "bytes" ? fmt::format("{:.1f} MiB", value / 1024 / 1024) : grouped(std::llround(value));
 }
 
+/// What a file of the run folder says; where there is something of that name that says nothing, the section says so.
+Json read_file(const RunHistory& run, const char* name, Section& section) {
+  const std::string path = run.record.folder + "/" + name;
+  Json found = records::read_object(path);
+  std::error_code ignored;
+  if (found.empty() && std::filesystem::exists(path, ignored)) {
+    section.blocks.emplace_back(Paragraph{fmt::format("{} is damaged: it holds no JSON object", name)});
+  }
+  return found;
+}
+
 }  // namespace
 
 Section section_of_prediction(const RunHistory& run) {
-  const Json found = records::read_object(run.record.folder + "/prediction.json");
   Section section{.title = "Predicted and happened"};
+  const Json found = read_file(run, "prediction.json", section);
   Table table{.caption = text_in(found, "title"), .head = {"", "predicted", "happened", "off by"}};
   for (const Json& part : found.value("parts", Json::array())) {
     if (!part.is_object()) continue;
@@ -47,8 +59,8 @@ Section section_of_prediction(const RunHistory& run) {
 }
 
 Section section_of_timeline(const RunHistory& run) {
-  const Json found = records::read_object(run.record.folder + "/timeline.json");
   Section section{.title = "Ranks over time"};
+  const Json found = read_file(run, "timeline.json", section);
   plot::Timeline timeline{
       .caption = {.title = "The first gradients of the first ranks",
                   .description =
@@ -77,9 +89,9 @@ Section section_of_timeline(const RunHistory& run) {
 }
 
 Section section_of_failures(const RunHistory& run) {
-  const Json found = records::read_object(run.record.folder + "/failures.json");
-  const Json shares = found.value("shares", Json::object());
   Section section{.title = "Failures"};
+  const Json found = read_file(run, "failures.json", section);
+  const Json shares = found.value("shares", Json::object());
   Table costs{.caption = "What failures of simulated hosts cost", .head = {"", "share of the time"}};
   const auto add = [&](const std::string& what, const char* name) {
     if (const double share = number_in(shares, name); std::isfinite(share))

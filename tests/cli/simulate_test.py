@@ -65,6 +65,12 @@ class Simulate(BinaryTest):
         self.assertAlmostEqual(max(lengths) / min(lengths), 8, delta=1e-6)
         self.succeed("report", "unlike", "--output", "unlike.html")
         self.assertIn("The first gradients of the first ranks", (self.folder / "unlike.html").read_text())
+        self.write("unlike/timeline.json", "{")
+        (self.folder / "unlike/failures.json").mkdir()
+        self.succeed("report", "unlike", "--output", "unlike.html")
+        page = (self.folder / "unlike.html").read_text()
+        self.assertIn("timeline.json is damaged", page)
+        self.assertIn("failures.json is damaged", page)
 
     def test_a_slower_link_takes_longer_and_changes_no_bit_of_a_step(self):
         own = settings("strategy.kind=allreduce", "train.report_every_steps=100")

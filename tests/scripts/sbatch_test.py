@@ -110,16 +110,30 @@ class Sbatch(ScriptTest):
         self.train(75, step=1_000_000_000)  # one digit more than the others
         self.assertEqual(self.requeues(), 3)
 
-    def on_nodes(self, srun, states="node1 idle\nnode2 idle\nnode3 idle", **environment):
+    GUARD = '[[ " $* " == *" guard "* ]] && '
+
+    def on_nodes(self, srun, guard="exit 0; ", **environment):
         """A job of five ranks on three nodes, whose states Slurm tells."""
-        (self.folder / "states").write_text(states + "\n")
-        self.fake("srun", srun)
-        self.fake("sinfo", "cat states")
+        (self.folder / "states").write_text(self.states("IDLE", "IDLE", "IDLE"))
+        self.fake("srun", self.GUARD + guard + srun)
+        self.fake("squeue", r'printf "7.batch batch\\n7.4 bash\\n7.%d start-0\\n" 5')
         self.fake("scancel", "touch cancelled")
-        self.fake("scontrol", '[[ $1 != show ]] || printf "node%d\\n" 1 2 3')
+        self.fake("scontrol", '[[ $2 != hostnames ]] || printf "node%d\\n" 1 2 3; [[ $2 != nodes ]] || cat states; '
+                              '[[ $1 != requeue ]] || touch requeued')
         environment = {"SLURM_TASKS_PER_NODE": "2(x2),1", "UNISONO_POLL_SECONDS": "0.1", **environment}
         return self.run_script(SCRIPT, "c.toml", "runs/x", SLURM_JOB_ID="7", SLURM_JOB_NODELIST="node[1-3]",
                                UNISONO="unisono", **environment)
+
+    def states(self, *states):
+        """What scontrol says of the nodes."""
+        return "".join(f"NodeName=node{i} Arch=x86_64 State={state} ThreadsPerCore=1\n" for i, state in enumerate(states, 1))
+
+    def are(self, *states):
+        """Shell commands after which Slurm says so."""
+        return f"printf '{self.states(*states)}' > states; ".replace("\n", "\\n")
+
+    def trainings(self):
+        return [call for call in self.calls("srun") if " train " in call]
 
     CHECKPOINT = "mkdir -p runs/x/checkpoints; touch runs/x/checkpoints/step-000000007.h5; "
     RESUMES = '[[ " $* " == *" --resume "* ]] && exit 0; '
@@ -130,75 +144,86 @@ class Sbatch(ScriptTest):
             self.assertEqual(result.returncode, 0, result)
             self.assertIn("train.sbatch: restart 1, from step 7, on node1 node2 node3\n", result.stdout)
             (self.folder / "runs/x/checkpoints/step-000000007.h5").unlink()
-        self.assertEqual(set(self.calls("scontrol")), {"scontrol show hostnames node[1-3]"})
-        self.assertNotIn("--nodelist", self.calls("srun")[1])
+        asked = {"scontrol show hostnames node[1-3]", "scontrol show nodes node[1-3] --oneliner"}
+        self.assertEqual(set(self.calls("scontrol")), asked)
+        self.assertNotIn("--nodelist", self.trainings()[1])
 
     def test_a_lost_node_is_left_out(self):
-        lose = "printf 'node1 mixed\\nnode2 down*\\nnode3 mixed\\n' > states; "
+        lose = self.are("MIXED", "DOWN+NOT_RESPONDING", "MIXED")
         result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + "exit 1")
         self.assertEqual(result.returncode, 0, result)
         self.assertIn("train.sbatch: Slurm has given up node2\n", result.stderr)
-        self.assertIn(" --overlap --nodes=2 --ntasks=3 --nodelist=node1,node3 unisono train", self.calls("srun")[1])
+        self.assertIn(" --overlap --nodes=2 --ntasks=3 --nodelist=node1,node3 unisono train", self.trainings()[1])
 
     def test_a_step_that_waits_for_a_lost_node_is_ended(self):
-        lose = "printf 'node1 mixed\\nnode2 mixed\\nnode3 down\\n' > states; "
+        lose = self.are("MIXED", "MIXED+NOT_RESPONDING", "DOWN")
         wait = "while [[ ! -e cancelled ]]; do sleep 0.1; done; exit 137"
         result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + wait)
         self.assertEqual(result.returncode, 0, result)
-        self.assertEqual(self.calls("scancel"), ["scancel --signal=KILL 7.0"])
-        self.assertIn(" --overlap --nodes=2 --ntasks=4 --nodelist=node1,node2 unisono train", self.calls("srun")[1])
+        self.assertEqual(self.calls("scancel"), ["scancel --signal=KILL 7.5"])
+        self.assertIn(" --overlap --nodes=2 --ntasks=4 --nodelist=node1,node2 unisono train", self.trainings()[1])
 
     def test_a_node_that_comes_back_ends_nothing(self):
-        back = "printf 'node1 mixed\\nnode2 mixed\\nnode3 failing\\n' > states; sleep 0.5; "
-        lose = "printf 'node1 mixed\\nnode2 down*\\nnode3 mixed\\n' > states; "
+        back = self.are("MIXED", "MIXED", "FAILING+DRAIN") + "sleep 0.5; "
+        lose = self.are("MIXED", "DOWN+NOT_RESPONDING", "MIXED")
         body = '[[ " $* " == *" --resume "* ]] && { ' + back + "exit 0; }; " + self.CHECKPOINT + lose + "exit 1"
         result = self.on_nodes(body)
         self.assertEqual(result.returncode, 0, result)
         self.assertEqual(self.calls("scancel"), [])
 
+    def test_the_second_node_puts_the_job_back_when_the_first_one_is_lost(self):
+        lose = self.are("DOWN*+DRAIN", "MIXED", "MIXED")
+        wait = "for i in {1..100}; do [[ ! -e requeued ]] || exit 0; sleep 0.1; done; exit 1"
+        result = self.on_nodes(lose + wait, guard='{ "${@: -8}"; exit; }; ')
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("scontrol requeue 7", self.calls("scontrol"))
+        guard = [call for call in self.calls("srun") if "--mpi=none" in call]
+        self.assertEqual(len(guard), 1)
+        self.assertIn("srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist=node2 ", guard[0])
+
     def test_folders_may_have_any_name(self):
         self.write("run [1]*/checkpoints/step-000000010.h5")
         self.fake("srun")
         self.run_script(SCRIPT, "c.toml", "run [1]*", SLURM_JOB_ID="7", UNISONO="unisono", SLURM_RESTART_COUNT="1")
-        self.assertIn("--output run [1]* --resume", self.calls("srun")[0])
+        self.assertIn("--output run [1]* --resume", self.trainings()[0])
 
     def test_how_the_folder_is_taken_is_not_the_users_affair(self):
         for word in ("--resume", "--overwrite"):
             self.fake("srun")
             result = self.run_script(SCRIPT, "c.toml", "runs/x", word, UNISONO="unisono")
-            self.assertEqual((result.returncode, self.calls("srun")), (2, []))
+            self.assertEqual((result.returncode, self.trainings()), (2, []))
             self.assertIn("to begin anew, name another folder, or remove this one", result.stderr)
 
     def test_the_number_of_restarts_must_be_one(self):
         result = self.on_nodes("exit 5", UNISONO_RESTARTS="many")
         self.assertEqual(result.returncode, 2)
-        self.assertEqual(len(self.calls("srun")), 0)
+        self.assertEqual(len(self.trainings()), 0)
 
     def test_what_would_come_again_is_not_restarted(self):
         for code in (1, 2, 3, 4, 6):
             result = self.on_nodes(f"exit {code}")
             self.assertEqual((result.returncode, result.stderr), (code, ""))
-        self.assertEqual(len(self.calls("srun")), 5)
+        self.assertEqual(len(self.trainings()), 5)
 
     def test_three_starts_without_a_checkpoint_are_enough(self):
         result = self.on_nodes(self.CHECKPOINT + "exit 137")
         self.assertEqual(result.returncode, 137)
-        self.assertEqual(len(self.calls("srun")), 4)  # the first one reaches step 7
+        self.assertEqual(len(self.trainings()), 4)  # the first one reaches step 7
         self.assertIn("three starts in a row have not reached a checkpoint after step 7", result.stderr)
 
     def test_the_number_of_restarts_is_kept(self):
         result = self.on_nodes("exit 5", UNISONO_RESTARTS="1")
-        self.assertEqual((result.returncode, len(self.calls("srun"))), (5, 2))
+        self.assertEqual((result.returncode, len(self.trainings())), (5, 2))
         self.assertIn("not started again after 1 restarts", result.stderr)
 
     def test_a_folder_that_was_there_is_not_replaced(self):
         self.write("runs/x/config.toml")
         self.on_nodes("exit 5", UNISONO_RESTARTS="1")
-        self.assertTrue(all("--overwrite" not in call for call in self.calls("srun")), self.calls("srun"))
+        self.assertTrue(all("--overwrite" not in call for call in self.trainings()), self.trainings())
 
     def test_without_a_checkpoint_its_own_folder_is(self):
         self.on_nodes("mkdir -p runs/x; exit 5", UNISONO_RESTARTS="1")
-        first, second = self.calls("srun")
+        first, second = self.trainings()
         self.assertNotIn("--overwrite", first)
         self.assertIn(" --overwrite", second)
 

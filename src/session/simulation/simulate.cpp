@@ -269,7 +269,6 @@ class Simulation {
     // All ranks train on views of one set.
     const auto set = job_.open_set(job_.ranks(), config_.data, static_cast<std::uint64_t>(config_.seed));
     require_examples_for_all(config_, (*set)->info().train);
-    require_memory(settle(config_, (*set)->info()).config, (*set)->info(), job_.log());
     const Stopwatch watch;
     while (fails()) start_again();
     if (config_.simulation.has_failures()) conclude();
@@ -456,12 +455,15 @@ std::optional<settings::Config> settle_simulation(Job& job, settings::Config con
   config.data.holds_all_parts = true;
   config.checkpoint.in_background = false;
   config.communication.record_times = false;
+  const data::DatasetInfo data = data::inspect_dataset(config.data);
+  require_examples_for_all(config, data.train);
+  const settings::Config sized = settle(config, data).config;
+  require_memory(sized, data, job.log());
   if (config.simulation.has_speed()) return config;
   constexpr std::int64_t kFirstSteps = 20;
   constexpr double kSeconds = 1;
   Log silent(0, /*terminal=*/false);
   Job part(job, job.ranks(), silent);
-  const settings::Config sized = settle(config, data::inspect_dataset(config.data)).config;
   bool interrupted = false;
   const auto microseconds = [&](std::int64_t steps) {
     const RunResult result =
