@@ -126,7 +126,8 @@ class Sbatch(ScriptTest):
 
     def states(self, *states):
         """What scontrol says of the nodes."""
-        return "".join(f"NodeName=node{i} Arch=x86_64 State={state} ThreadsPerCore=1\n" for i, state in enumerate(states, 1))
+        lines = [f"NodeName=node{i} CPUTot=2 State={state} Weight=1\n" for i, state in enumerate(states, 1)]
+        return "".join(lines)
 
     def are(self, *states):
         """Shell commands after which Slurm says so."""
