@@ -127,9 +127,10 @@ std::string note_on_last_step(const StartOfRun& run) {
       count_of(left, "example"), left == 1 ? "joins" : "join");
 }
 
-/// Logs what a run is about to do, before its first step.
+/// Logs what a run is about to do, before its first step, on rank 0 of its group.
 void say_start(const StartOfRun& run, Log& log) {
   const ModelParts& parts = run.parts;
+  if (!parts.grid.all().is_root()) return;
   say_size(run, log);
   say_ranks(run, log);
   const data::DatasetInfo& info = run.plan.data().info();
@@ -137,15 +138,13 @@ void say_start(const StartOfRun& run, Log& log) {
                                   note_on_last_step(run), span_note(run.plan.config, run.source.steps_per_epoch())}) {
     if (!note.empty()) log.info(note);
   }
-  if (parts.grid.all().is_root()) {
-    for (const std::string& warning : run.warnings) {
-      if (!warning.empty()) log.warning(warning);
-    }
+  for (const std::string& warning : run.warnings) {
+    if (!warning.empty()) log.warning(warning);
   }
   for (const std::string& note : parts.model->notes()) log.info(note);
   if (run.training.average) log.info("evaluations and predictions use averaged weights (train.weight_average)");
   if (parts.backend->device() != nullptr) log.info(examples_on_device(parts.backend->kept_bytes()));
-  if (run.plan.config.fault.is_on() && parts.grid.all().is_root()) log.warning(run.plan.config.fault.text());
+  if (run.plan.config.fault.is_on()) log.warning(run.plan.config.fault.text());
 }
 
 /// The checkpoint header of a new run, at step 0. \param averaged whether weights are averaged
