@@ -175,7 +175,7 @@ class Sbatch(ScriptTest):
     def test_the_second_node_puts_the_job_back_when_the_first_one_is_lost(self):
         lose = self.are("DOWN*+DRAIN", "MIXED", "MIXED")
         wait = "for i in {1..100}; do [[ ! -e requeued ]] || exit 0; sleep 0.1; done; exit 1"
-        result = self.on_nodes(lose + wait, guard='{ "${@: -8}"; exit; }; ')
+        result = self.on_nodes(lose + wait, guard='exec "${@: -8}"; ')
         self.assertEqual(result.returncode, 0, result)
         self.assertIn("scontrol requeue 7", self.calls("scontrol"))
         guard = [call for call in self.calls("srun") if "--mpi=none" in call]
