@@ -26,7 +26,8 @@ namespace unisono::planning {
 settings::Config alone(settings::Config config) {
   config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
   config.train.accumulate = config.train.micro_batches = 1;
-  config.replica.stages = 1;
+  config.replica.stages = config.replica.tensor = 1;
+  config.replica.tensor_leaves = 0;
   config.replica.placement = {};
   config.communication.reduction = comm::Reduction::fast;
   return config;
@@ -206,9 +207,9 @@ std::vector<double> sizes_of_sums(double most) {
   return sizes;
 }
 
-SumCurve time_sums(comm::Communicator& group, double most_bytes) {
+SumCurve time_sums(comm::Communicator& group, double most_bytes, Allocator& memory) {
   SumCurve curve;
-  Buffer values(static_cast<Index>(most_bytes / sizeof(float)), group.shared_allocator());
+  Buffer values(static_cast<Index>(most_bytes / sizeof(float)), memory);
   for (const double bytes : sizes_of_sums(most_bytes)) {
     const auto span = values.view().first(static_cast<std::size_t>(bytes / sizeof(float)));
     const auto time_of = [&](int calls) {
@@ -368,11 +369,12 @@ void time_messages(comm::Communicator& world, const Measured& measured, Profile&
   const double bytes = std::min(whole, std::max(1e6, profile.memory_limit() / 8));
   const auto host = world.split(world.node(), world.rank());
   if (host->size() > 1) {
-    profile.sums_in_host = time_sums(*host, bytes);
+    profile.sums_in_host = time_sums(*host, bytes, host->shared_allocator());
+    profile.sums_of_layers = time_sums(*host, bytes, page_allocator());
     profile.in_host = time_ring(*host, bytes);
   }
   if (profile.hosts > 1) {
-    profile.sums_of_all = time_sums(world, bytes);
+    profile.sums_of_all = time_sums(world, bytes, world.shared_allocator());
     const auto same_place = world.split(world.node_rank(), world.rank());
     if (world.node_rank() == 0) profile.between_hosts = time_ring(*same_place, bytes);
     world.barrier();

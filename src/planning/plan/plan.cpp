@@ -55,10 +55,10 @@ void require_plannable(const settings::Config& config, const models::Model& mode
                     "instead, and see the speed in the summary",
                     config.model.kind));
   }
-  if (config.divides_layers()) {
+  if (config.divides_layers() && (config.replica.tensor == 1 || config.stages() > 1)) {
     throw ConfigError(
-        "plan: it predicts ranks that hold whole layers; remove replica.tensor and replica.tensor_leaves, or see "
-        "unisono info");
+        "plan: it predicts layers that ranks share, without pipelines; set replica.tensor to 2 or more and "
+        "replica.stages to 1, or replica.tensor to 1 and replica.tensor_leaves to 0");
   }
   if (config.is_placed_automatically()) {
     throw ConfigError(
@@ -91,6 +91,11 @@ std::vector<Index> examples_to_measure(const settings::Config& config, int segme
   constexpr std::size_t kMost = 6;
   const Index batch = config.train.batch_size;
   std::set<Index> wanted = {batch, std::max<Index>(1, batch / per_host)};
+  if (config.replica.tensor > 1) {
+    for (const int number : hosts) {
+      wanted.insert(std::clamp<Index>(batch * config.replica.tensor / (per_host * number), 1, batch));
+    }
+  }
   if (config.replica.stages > 1) wanted.insert(std::max<Index>(1, batch / config.train.micro_batches));
   for (const int number : hosts) {
     const int ranks = per_host * number;

@@ -169,6 +169,11 @@ void Profile::describe(ConfigVisitor& visitor) {
                   sums_in_host);
   visitor.section({.name = "sums_of_all", .meaning = "sums over all ranks of all hosts; empty: there is one host"},
                   sums_of_all);
+  visitor.section(
+      {.name = "sums_of_layers",
+       .meaning = "sums over the ranks of a host of what their layers compute, if they share these; empty: messages "
+                  "between them decide"},
+      sums_of_layers);
   visitor.section({.name = "in_host", .meaning = "messages between ranks of a host"}, in_host);
   visitor.section({.name = "between_hosts", .meaning = "messages between hosts"}, between_hosts);
   visitor.list({.name = "encoders", .meaning = "what compressing takes"}, encoders);

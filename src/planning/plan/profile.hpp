@@ -86,6 +86,8 @@ struct Profile {
   SegmentSeconds segments = {};       ///< while all compute; empty: only the flops of layers are known
   GradientCurve beside_waiting = {};  ///< while all compute, and each rank has a thread that waits for a message
   SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one
+  /// Over the ranks of a host, of vectors that they do not share, as those of layers are; empty: messages decide.
+  SumCurve sums_of_layers = {};
   Link in_host = {}, between_hosts = {};
   std::vector<EncoderSpeed> encoders = {};
   double memory_mebibytes = 0;  ///< that a rank may take; 0: unknown
