@@ -252,6 +252,32 @@ class Plan(BinaryTest):
         told = json.loads(self.succeed("info", "shared.toml", "--json", ranks=2).out)
         self.assertAlmostEqual(asked["memory_bytes"] / told["peak_memory_bytes"], 1, delta=0.1)
 
+    def test_threads_that_share_a_model_are_predicted(self):
+        self.write("net.toml", NETWORK.replace("threads = 1", "") + '[strategy]\nkind = "hogwild"\nthreads = 2\n')
+        plan = self.plan("--save-profile", "profile.toml")
+        [asked] = [way for way in plan["predictions"] if way["as_configured"]]
+        self.assertEqual((asked["way"], asked["threads"]), ("hogwild, as configured", 2))
+        self.assertFalse(asked["serial_steps"])
+        self.assertGreater(asked["seconds"]["gradient"], 0)
+        self.assertEqual({way["way"] for way in plan["predictions"]}, {"hogwild, as configured", "one rank"})
+
+        self.train("run", config="net.toml")
+        grade = json.loads(self.succeed("plan", "run", "--grade", "--profile", "profile.toml", "--json").out)
+        parts = {part["part"]: part for part in grade["parts"]}
+        seconds = asked["seconds"]
+        self.assertAlmostEqual(parts["computing"]["predicted"], seconds["gradient"] + seconds["update"])
+        self.assertAlmostEqual(parts["a step"]["predicted"], seconds["step"])
+
+        # A profile of other ranks does not say how fast such threads are; and nothing is known of several ranks.
+        text = (self.folder / "profile.toml").read_text()
+        self.write("older.toml", re.sub(r"\[workers\]\n(.*=.*\n)+", "", text))
+        [why] = [way["why"] for way in self.plan("--profile", "older.toml")["not_possible"] if "hogwild" in way["way"]]
+        self.assertIn("the profile does not say how long threads take", why)
+        [why] = [way["why"] for way in self.plan(ranks=2)["not_possible"] if "hogwild" in way["way"]]
+        self.assertIn("on one rank only", why)
+        message = self.refused(2, "--profile", "profile.toml", *settings("strategy.threads=3"))
+        self.assertIn("the config asks for 3", message)
+
     def limit_memory(self, profile, mebibytes):
         path = self.folder / profile
         line = f"memory_mebibytes = {float(mebibytes)}"
@@ -328,7 +354,7 @@ class Plan(BinaryTest):
             ("--profile", "net.toml"): "net.toml:",
             ("--profile", "profile.toml", "--set", "optimizer.kind=adam"): "of another model",
             ("--profile", "profile.toml", "--save-profile", "x.toml"): "--save-profile",
-            ("--profile", "profile.toml", *settings("train.threads=2")): "train.threads is 2",
+            ("--profile", "profile.toml", *settings("train.threads=2")): "the config asks for 2",
             ("--save-profile", "nowhere/profile.toml"): "there is no folder nowhere",
             ("--save-profile", "."): "it is a folder",
             ("--hosts", "2", "--link-mbit", "nan"): "nan",

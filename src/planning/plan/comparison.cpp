@@ -8,6 +8,7 @@
 
 #include "plan/pipelines.hpp"
 #include "plan/shared_layers.hpp"
+#include "plan/workers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/session/abilities.hpp"
 
@@ -36,9 +37,10 @@ std::string launcher(const Ranks& ranks) {
 bool makes_serial_steps(const Line& line) { return line.made.makes_serial_steps; }
 bool is_close(const Line& line) { return line.made.makes_serial_steps || line.way->is_close; }
 bool is_divided(const Line& line) { return line.made.stages * line.made.tensor > 1; }
-bool is_alone(const Line& line) { return line.made.ranks.all() == 1; }
+bool is_alone(const Line& line) { return line.made.ranks.all() == 1 && line.made.makes_serial_steps; }
 
 Prediction predicted(const Planned& planned, const Way& way, const Ranks& ranks) {
+  if (strategies::make_strategy(way.config.strategy)->has_workers(planned.model)) return predict_workers(planned, way);
   if (way.config.stages() > 1) return predict_pipeline(planned, way, ranks);
   return way.config.replica.tensor > 1 ? predict_shared_layers(planned, way, ranks) : predict(planned, way, ranks);
 }
@@ -64,7 +66,12 @@ void Comparison::predict(const Planned& planned, const Way& way, const std::set<
       continue;
     }
     const int replicas = ranks.all() / of_replica;
-    if (ranks.all() == 1 && !strategy->traits().on_one_rank) continue;
+    const bool has_workers = strategy->has_workers(planned.model);
+    if (ranks.all() == 1 && !strategy->traits().on_one_rank && !has_workers) continue;
+    if (ranks.all() > 1 && has_workers) {
+      why = "threads that make steps of their own are known to plan on one rank only";
+      continue;
+    }
     try {
       strategies::require_fit(*strategy, planned.model, replicas);
     } catch (const strategies::UnfitStrategy& error) {

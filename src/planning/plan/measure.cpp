@@ -363,6 +363,19 @@ StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, cons
   return curves;
 }
 
+/// Of a rank's threads, which all make steps of their own.
+StepCurves time_workers(const Measured& measured, int threads) {
+  constexpr double kPatience = 3600;  // seconds, for which a thread may wait for the slowest one
+  StepCurves curves;
+  const auto time = [&](comm::Communicator& worker) {
+    StepCurves own = time_curves(worker, *worker.alone(), measured, /*threads=*/1, /*whole_fits=*/true, /*active=*/true,
+                                 /*together=*/true);
+    if (worker.is_root()) curves = std::move(own);
+  };
+  comm::run_as_threads(threads, time, kPatience);
+  return curves;
+}
+
 /// Collective.
 void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
   const auto whole = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
@@ -422,6 +435,9 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   profile.one_rank = time(world.is_root(), false);
   profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
   profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
+  const bool has_workers = strategies::make_strategy(measured.config.strategy)->has_workers(measured.model);
+  const bool all_fit = static_cast<double>(threads * measured.memory_bytes) <= profile.memory_limit();
+  if (has_workers && world.size() == 1 && all_fit) profile.workers = time_workers(measured, threads);
   profile.segments = time_passes(world, measured, threads);
   if (whole_fits) {
     profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);

@@ -46,10 +46,14 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
 }
 
 /// An update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
+double touching_seconds(const StepCurves& steps, double examples, int states, Index parameters, double floats) {
+  const double of_update = (3.0 + 2.0 * states) * static_cast<double>(parameters);
+  return steps.updates().at(examples) * floats / of_update;
+}
+
 double touching_seconds(const Profile& profile, const Ranks& ranks, double examples, int states, Index parameters,
                         double floats) {
-  const double of_update = (3.0 + 2.0 * states) * static_cast<double>(parameters);
-  return steps_on(profile, ranks).updates().at(examples) * floats / of_update;
+  return touching_seconds(steps_on(profile, ranks), examples, states, parameters, floats);
 }
 
 std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, kernels::Backend& backend,

@@ -45,6 +45,7 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
 
 /// Seconds for which a rank reads and writes floats of vectors, at the speed of its updates.
 /// \param examples of a rank in a step \param states vectors of the optimizer \param parameters of an update
+double touching_seconds(const StepCurves& steps, double examples, int states, Index parameters, double floats);
 double touching_seconds(const Profile& profile, const Ranks& ranks, double examples, int states, Index parameters,
                         double floats);
 

@@ -159,6 +159,10 @@ void Profile::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "one_rank", .meaning = "steps of a rank while no other one computes"}, one_rank);
   visitor.section({.name = "one_host", .meaning = "steps of a rank while all ranks of its host compute"}, one_host);
   visitor.section({.name = "all_hosts", .meaning = "steps of a rank while all ranks of all hosts compute"}, all_hosts);
+  visitor.section({.name = "workers",
+                   .meaning = "steps of a thread of one rank, while each of its threads makes steps of its own; empty: "
+                              "not measured"},
+                  workers);
   visitor.section({.name = "beside_waiting",
                    .meaning = "gradients while all compute, and each rank has a thread that waits for a message"},
                   beside_waiting);

@@ -83,6 +83,8 @@ struct Profile {
   StepCurves one_rank = {};                                 ///< while no other rank computes
   StepCurves one_host = {};                                 ///< while all ranks of one host compute
   StepCurves all_hosts = {};                                ///< while all ranks of all hosts compute
+  /// Steps of a thread of one rank, while each of its threads makes steps with a model of its own; empty: not measured.
+  StepCurves workers = {};
   SegmentSeconds segments = {};       ///< while all compute; empty: only the flops of layers are known
   GradientCurve beside_waiting = {};  ///< while all compute, and each rank has a thread that waits for a message
   SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one
