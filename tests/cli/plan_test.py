@@ -252,6 +252,28 @@ class Plan(BinaryTest):
         told = json.loads(self.succeed("info", "shared.toml", "--json", ranks=2).out)
         self.assertAlmostEqual(asked["memory_bytes"] / told["peak_memory_bytes"], 1, delta=0.1)
 
+    def test_one_rank_with_all_cores_is_an_alternative_to_several(self):
+        self.write("net.toml", NETWORK.replace("threads = 1", ""))
+        self.plan("--save-profile", "profile.toml", *settings("train.threads=1"), ranks=2)
+        text = (self.folder / "profile.toml").read_text()
+        [one_rank] = re.findall(r"\[one_rank\]\n((?:.*=.*\n)+)", text)
+        # As fast as one rank with a thread, if its seconds are the same.
+        text = text.replace("threads = 1\n", "threads = 1\nwhole_host_threads = 2\n", 1)
+        text = re.sub(r"\[whole_host\]\n(.*=.*\n)*", "[whole_host]\n" + one_rank.replace("\\", "\\\\"), text)
+        text = re.sub(r"^whole_host_threads = 0\n", "", text, flags=re.MULTILINE)
+        self.write("profile.toml", text)
+        ways = {way["way"]: way for way in self.plan("--profile", "profile.toml")["predictions"]}
+        whole, one = ways["one rank of 2 threads"], ways["one rank"]
+        self.assertEqual((whole["threads"], one["threads"]), (2, 1))
+        self.assertEqual((whole["hosts"], whole["ranks_per_host"]), (1, 1))
+        self.assertEqual(whole["seconds"], one["seconds"])
+        self.assertIn("train.threads=2", whole["settings"])
+        # Who asks for a number of threads gets no other.
+        asked = self.plan("--profile", "profile.toml", *settings("train.threads=1"))
+        self.assertNotIn("one rank of 2 threads", {way["way"] for way in asked["predictions"]})
+        self.write("profile.toml", text.replace("whole_host_threads = 2", "whole_host_threads = 0"))
+        self.assertIn("belong together", self.refused(2, "--profile", "profile.toml"))
+
     def test_threads_that_share_a_model_are_predicted(self):
         self.write("net.toml", NETWORK.replace("threads = 1", "") + '[strategy]\nkind = "hogwild"\nthreads = 2\n')
         plan = self.plan("--save-profile", "profile.toml")

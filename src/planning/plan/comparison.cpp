@@ -37,7 +37,9 @@ std::string launcher(const Ranks& ranks) {
 bool makes_serial_steps(const Line& line) { return line.made.makes_serial_steps; }
 bool is_close(const Line& line) { return line.made.makes_serial_steps || line.way->is_close; }
 bool is_divided(const Line& line) { return line.made.stages * line.made.tensor > 1; }
-bool is_alone(const Line& line) { return line.made.ranks.all() == 1 && line.made.makes_serial_steps; }
+bool is_alone(const Line& line) {
+  return line.made.ranks.all() == 1 && line.made.makes_serial_steps && line.made.threads == 0;
+}
 
 Prediction predicted(const Planned& planned, const Way& way, const Ranks& ranks) {
   if (strategies::make_strategy(way.config.strategy)->has_workers(planned.model)) return predict_workers(planned, way);
@@ -125,7 +127,7 @@ void Comparison::propose_pipelines(const Planned& planned, const Way& way, const
       try {
         auto proposed = propose_pipeline(planned, way, ranks, stages);
         if (!proposed) continue;
-        add(divided_.emplace_back(std::move(proposed->way)), proposed->made);
+        add(proposed_.emplace_back(std::move(proposed->way)), proposed->made);
       } catch (const ConfigError& error) {
         unfit_.push_back({fmt::format("pipelines of {} stages", stages), error.what()});
       }
@@ -142,12 +144,31 @@ void Comparison::propose_shared_layers(const Planned& planned, const Way& way, c
       if (settings::effective_config(shared.config) == settings::effective_config(config_)) continue;
       try {
         const Prediction made = predict_shared_layers(planned, shared, ranks);
-        add(divided_.emplace_back(std::move(shared)), made);
+        add(proposed_.emplace_back(std::move(shared)), made);
       } catch (const ConfigError& error) {
         unfit_.push_back({shared.name, error.what()});
       }
     }
   }
+}
+
+/// One rank with all cores of a host, in place of several ranks.
+void Comparison::propose_whole_host(const Planned& planned) {
+  const auto is_alone = [](const Way& way) {
+    return strategies::make_strategy(way.config.strategy)->traits().on_one_rank && way.config.ranks_of_replica() == 1;
+  };
+  const auto one_rank = std::ranges::find_if(ways_.fit, is_alone);
+  if (profile_.whole_host_threads == 0 || config_.train.threads > 0 || one_rank == ways_.fit.end()) return;
+  Profile host = profile_;
+  host.one_rank = profile_.whole_host;
+  settings::Config config = one_rank->config;
+  config.train.threads = profile_.whole_host_threads;
+  Way way = with_config(*one_rank, std::move(config));
+  way.name = fmt::format("one rank of {}", count_of(profile_.whole_host_threads, "thread"));
+  Prediction made = planning::predict(
+      {host, planned.model, planned.backend, planned.data, planned.process_bytes, planned.measured_links}, way, {1, 1});
+  made.threads = profile_.whole_host_threads;
+  add(proposed_.emplace_back(std::move(way)), made);
 }
 
 void Comparison::predict(const Planned& planned, const std::vector<int>& hosts, bool proposes) {
@@ -164,6 +185,7 @@ void Comparison::predict(const Planned& planned, const std::vector<int>& hosts, 
     }
   }
   for (const Way& way : ways_.fit) predict(planned, way, all);
+  if (proposes) propose_whole_host(planned);
   const Way* const divisible = proposes ? way_to_divide(planned, all) : nullptr;
   if (divisible != nullptr) {
     propose_pipelines(planned, *divisible, all);
@@ -337,7 +359,7 @@ nlohmann::ordered_json Comparison::json_of(const Line& line) const {
                                  {"stages", made.stages},
                                  {"tensor", made.tensor},
                                  {"micro_batches", line.way->config.train.micro_batches},
-                                 {"threads", profile_.threads},
+                                 {"threads", made.threads > 0 ? made.threads : profile_.threads},
                                  {"serial_steps", made.makes_serial_steps},
                                  {"examples_per_second", made.examples_per_second},
                                  {"seconds",

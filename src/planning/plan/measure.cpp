@@ -363,6 +363,19 @@ StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, cons
   return curves;
 }
 
+/// Where one rank with more threads could take the place of all ranks, that rank alone. Collective.
+void time_whole_host(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, Profile& profile) {
+  const bool is_open = measured.config.train.threads == 0 && !traits_of(measured.config.strategy).shares_model;
+  if (!is_open || profile.hosts > 1 || profile.ranks_per_host == 1) return;
+  Log silent(world.rank(), /*terminal=*/false);
+  const int own = session::place_rank(rank, session::NodePlace(rank), planning::alone(measured.config), silent).threads;
+  const auto threads = -world.max(-std::int64_t{own});
+  if (threads <= profile.threads) return;
+  profile.whole_host_threads = threads;
+  profile.whole_host = time_curves(world, rank, measured, static_cast<int>(threads), /*whole_fits=*/true,
+                                   /*active=*/world.is_root(), /*together=*/false);
+}
+
 /// Of a rank's threads, which all make steps of their own.
 StepCurves time_workers(const Measured& measured, int threads) {
   constexpr double kPatience = 3600;  // seconds, for which a thread may wait for the slowest one
@@ -435,6 +448,7 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   profile.one_rank = time(world.is_root(), false);
   profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
   profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
+  if (whole_fits) time_whole_host(world, *rank, measured, profile);
   const bool has_workers = strategies::make_strategy(measured.config.strategy)->has_workers(measured.model);
   const bool all_fit = static_cast<double>(threads * measured.memory_bytes) <= profile.memory_limit();
   if (has_workers && world.size() == 1 && all_fit) profile.workers = time_workers(measured, threads);

@@ -18,6 +18,7 @@ struct Prediction {
   Ranks ranks;
   bool makes_serial_steps = false;  ///< but for the order of sums
   Index examples = 0;               ///< of a replica in a step
+  std::int64_t threads = 0;         ///< of a rank; 0: as many as were measured
   int stages = 1, tensor = 1;       ///< of a replica, and ranks that share the layers of each stage
   // Of a step, in seconds:
   double gradient = 0, update = 0;

@@ -83,6 +83,9 @@ struct Profile {
   StepCurves one_rank = {};                                 ///< while no other rank computes
   StepCurves one_host = {};                                 ///< while all ranks of one host compute
   StepCurves all_hosts = {};                                ///< while all ranks of all hosts compute
+  /// Steps of a single rank with all cores of its host as threads, and how many these are; empty and 0: not measured.
+  StepCurves whole_host = {};
+  std::int64_t whole_host_threads = 0;
   /// Steps of a thread of one rank, while each of its threads makes steps with a model of its own; empty: not measured.
   StepCurves workers = {};
   SegmentSeconds segments = {};       ///< while all compute; empty: only the flops of layers are known
