@@ -17,6 +17,7 @@ void CommunicatorTensorGroup::sum(std::span<double> values) {
   const ScopedTimer timer(seconds_, clock_);
   ranks_.allreduce_sum(values);
   bytes_ += static_cast<std::int64_t>(values.size_bytes());
+  ++sums_;
 }
 
 void CommunicatorTensorGroup::sum_leaves(MutableView values) {
@@ -27,6 +28,7 @@ void CommunicatorTensorGroup::sum_leaves(MutableView values) {
       ranks_.size() == 2 ? ranks_.start_allreduce_sum(values) : ranks_.start_tree_sum(vectors, order_);
   request->wait();
   bytes_ += static_cast<std::int64_t>(values.size_bytes());
+  ++sums_;
 }
 
 }  // namespace unisono::comm

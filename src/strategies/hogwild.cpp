@@ -272,11 +272,18 @@ class Hogwild final : public Strategy {
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool has_workers(const models::Model& model) const override { return model.in_place() == nullptr; }
-  std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
-    return ParameterAverage::bytes(model, settings_.merge, ranks) + meter_bytes(model);
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override {
+    return ParameterAverage::bytes(model, settings_.merge, ranks) + meter_bytes(model) + worker_bytes(model, states);
   }
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
 
  private:
+  /// Of threads that make steps of their own: θ twice and g of each, and the optimizer's state of all but the first.
+  std::int64_t worker_bytes(const models::Model& model, int states) const {
+    if (!has_workers(model)) return 0;
+    const std::int64_t threads = std::max<std::int64_t>(1, threads_);
+    return static_cast<std::int64_t>(sizeof(float)) * model.layout().size() * (3 * threads + (threads - 1) * states);
+  }
   /// Of the meter of conflicts: 8 bytes a row, where several threads update it in place.
   std::int64_t meter_bytes(const models::Model& model) const {
     if (threads_ == 1 || model.in_place() == nullptr) return 0;
@@ -302,6 +309,15 @@ void Hogwild::require(const models::Model& model, int) const {
   throw UnfitStrategy(
       "model.averaged: the mean of the weights needs every update, but lock-free threads lose some; set "
       "strategy.locking = \"striped\" or strategy.threads = 1");
+}
+
+/// Of a thread on one rank, without locks: it copies θ twice, and adds to it how the first copy differs from the
+/// second.
+std::optional<Traffic> Hogwild::traffic(const models::Model& model, int ranks, int) const {
+  if (ranks > 1 || model.in_place() != nullptr || locks_) return {};
+  Traffic traffic;
+  traffic.touched_floats = 8 * static_cast<double>(model.layout().size());
+  return traffic;
 }
 
 bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const {

@@ -8,11 +8,13 @@ import h5py
 import numpy
 from harness import NETWORK, BinaryTest, settings
 
-# A network that four stages can hold, whose parameters count in a rank's memory.
+# A network that four stages can hold, or ranks that share layers. Its parameters count in a rank's memory.
 DEEP = NETWORK.replace(
     'layers = [{ kind = "dense", units = 64 }, ',
     'layers = [{ kind = "dense", units = 700 }, { kind = "dense", units = 700 }, { kind = "dense", units = 700 }, ',
 ).replace("learning_rate = 0.1", "learning_rate = 0.001")
+# Norms between dense layers, which ranks then cannot share.
+ONLY_STAGES = DEEP.replace("units = 700 }", 'units = 700 }, { kind = "layer_norm" }')
 
 
 class Plan(BinaryTest):
@@ -61,11 +63,11 @@ class Plan(BinaryTest):
         text = (self.folder / "profile.toml").read_text()
         # Steps that take a millisecond for each example, and nothing else that counts.
         for key, values in {"gradient": [0.003, 0.006, 0.012, 0.024], "whole": [0.003, 0.006, 0.012, 0.024]}.items():
-            text = re.sub(rf"^{key} = .*$", f"{key} = {values}", text, flags=re.MULTILINE)
-        text = re.sub(r"^examples = .*$", "examples = [3.0, 6.0, 12.0, 24.0]", text, flags=re.MULTILINE)
+            text = re.sub(rf"^{key} = \[.+\]$", f"{key} = {values}", text, flags=re.MULTILINE)
+        text = re.sub(r"^examples = \[.+\]$", "examples = [3.0, 6.0, 12.0, 24.0]", text, flags=re.MULTILINE)
         waiting = "examples = [24.0]\nseconds = [0.024]"
         text = re.sub(r"(?<=\[beside_waiting\]\n)examples = .*\nseconds = .*", waiting, text)
-        text = re.sub(r"^update = .*$", "update = [1e-9, 1e-9, 1e-9, 1e-9]", text, flags=re.MULTILINE)
+        text = re.sub(r"^update = \[.+\]$", "update = [1e-9, 1e-9, 1e-9, 1e-9]", text, flags=re.MULTILINE)
         self.write("profile.toml", text)
         words = ("--profile", "profile.toml", "--hosts", "1,4")
         slow = self.plan(*words, "--link-mbit", "0.01", "--link-microseconds", "1000000")
@@ -136,17 +138,18 @@ class Plan(BinaryTest):
         self.assertIn("Predicted and happened", (self.folder / "run.html").read_text())
 
     def test_pipelines_are_predicted(self):
-        self.write("net.toml", DEEP)
+        self.write("net.toml", ONLY_STAGES)
         measured = self.plan("--save-profile", "profile.toml", ranks=2)
         [pipeline] = [way for way in measured["predictions"] if way["stages"] == 2]
         self.assertEqual(pipeline["ranks_per_host"], 2)
         self.assertTrue(pipeline["serial_steps"] and pipeline["fits"])
         self.assertGreaterEqual(pipeline["seconds"]["bubble"], 0)
         words = ("--profile", "profile.toml")
-        # On four hosts: pipelines of both ranks of each, and of all ranks that the four layers can be cut for.
+        self.assertEqual({way["tensor"] for way in measured["predictions"]}, {1})
+        # On four hosts: pipelines of both ranks of each, and of all ranks that the layers can be cut for.
         several = self.plan(*words, "--hosts", "4", "--link-mbit", "1000")["predictions"]
         shapes = {(way["hosts"], way["stages"]) for way in several if way["stages"] > 1}
-        self.assertEqual(shapes, {(1, 2), (4, 2), (4, 4)})
+        self.assertEqual(shapes, {(1, 2), (4, 2), (4, 8)})
 
         # The settings make it, and plan says the same of the config that asks for it.
         same = self.plan(*words, *settings(*pipeline["settings"]))["predictions"]
@@ -196,6 +199,106 @@ class Plan(BinaryTest):
         self.assertAlmostEqual(found, share, delta=1e-6)
 
         self.assertIn("a rank may take 1.0 MiB, but every way of training needs more", self.refused(2, *words))
+
+    def test_layers_that_ranks_share_are_predicted(self):
+        self.write("net.toml", DEEP)
+        measured = self.plan("--save-profile", "profile.toml", ranks=2)
+        [shared] = [way for way in measured["predictions"] if way["tensor"] == 2]
+        self.assertEqual(shared["way"], "layers shared by 2 ranks")
+        self.assertTrue(shared["serial_steps"] and shared["fits"])
+        self.assertIn("replica.tensor=2", shared["settings"])
+        words = ("--profile", "profile.toml")
+        several = self.plan(*words, "--hosts", "4", "--link-mbit", "1000")["predictions"]
+        shapes = {(way["hosts"], way["ranks_per_host"], way["stages"]) for way in several if way["tensor"] == 2}
+        self.assertEqual(shapes, {(1, 2, 1), (4, 2, 1)})
+        [replicas] = [way for way in several if way["tensor"] == 2 and way["hosts"] == 4]
+        self.assertEqual(replicas["way"], "allreduce, layers shared by 2 ranks")
+        self.assertEqual(replicas["layer_bytes_per_rank"], shared["layer_bytes_per_rank"] * 8 / 32)  # 6 and 24 rows
+
+        # The settings make it, and plan says the same of the config that asks for it.
+        same = self.plan(*words, *settings(*shared["settings"]))["predictions"]
+        [asked] = [way for way in same if way["as_configured"]]
+        self.assertEqual(asked["way"], "allreduce, layers shared by 2 ranks, as configured")
+        self.assertEqual([way for way in same if way["tensor"] == 2], [asked])
+        self.assertAlmostEqual(asked["seconds"]["step"], shared["seconds"]["step"])
+        [whole] = [way for way in same if way["way"] == "allreduce"]
+        self.assertIn("replica.tensor=1", whole["settings"])
+
+        # Where only some ways fit, such as this one, a rank's part of the model trains.
+        needed = min(way["memory_bytes"] for way in same if way["stages"] == way["tensor"] == 1)
+        self.assertLess(asked["memory_bytes"], needed)
+        self.limit_memory("profile.toml", (asked["memory_bytes"] + needed) / 2 / 2**20)
+        plan = self.plan(*words)
+        self.assertTrue(all(way["stages"] * way["tensor"] == 2 for way in plan["predictions"] if way["fits"]))
+        self.assertIn("no rank can hold the whole model", " ".join(plan["reasons"]))
+        self.write("shared.toml", DEEP + "[replica]\ntensor = 2\n" + '[strategy]\nkind = "allreduce"\n')
+        self.train("run", ranks=2, config="shared.toml")
+        summary = self.summary("run")
+        sent = summary["tensor_bytes"] / summary["steps"]  # of both ranks
+        self.assertEqual(sent, 2 * shared["layer_bytes_per_rank"])
+
+        # A profile without such sums has the speed of messages, as older ones do.
+        text = (self.folder / "profile.toml").read_text()
+        self.write("older.toml", re.sub(r"\[sums_of_layers\]\n.*\n.*\n", "", text))
+        for profile in ("profile.toml", "older.toml"):
+            grade = json.loads(self.succeed("plan", "run", "--grade", "--profile", profile, "--json").out)
+            parts = {part["part"]: part for part in grade["parts"]}
+            self.assertAlmostEqual(
+                parts["computing"]["predicted"], shared["seconds"]["gradient"] + shared["seconds"]["update"]
+            )
+            self.assertGreater(parts["messages and waiting"]["predicted"], 0)
+            self.assertEqual(parts["memory of a rank"]["happened"], summary["peak_memory_bytes"])
+        # info says the same of a rank's memory, but for what its own process has.
+        told = json.loads(self.succeed("info", "shared.toml", "--json", ranks=2).out)
+        self.assertAlmostEqual(asked["memory_bytes"] / told["peak_memory_bytes"], 1, delta=0.1)
+
+    def test_one_rank_with_all_cores_is_an_alternative_to_several(self):
+        self.write("net.toml", NETWORK.replace("threads = 1", ""))
+        self.plan("--save-profile", "profile.toml", *settings("train.threads=1"), ranks=2)
+        text = (self.folder / "profile.toml").read_text()
+        [one_rank] = re.findall(r"\[one_rank\]\n((?:.*=.*\n)+)", text)
+        # As fast as one rank with a thread, if its seconds are the same.
+        text = text.replace("threads = 1\n", "threads = 1\nwhole_host_threads = 2\n", 1)
+        text = re.sub(r"\[whole_host\]\n(.*=.*\n)*", "[whole_host]\n" + one_rank.replace("\\", "\\\\"), text)
+        text = re.sub(r"^whole_host_threads = 0\n", "", text, flags=re.MULTILINE)
+        self.write("profile.toml", text)
+        ways = {way["way"]: way for way in self.plan("--profile", "profile.toml")["predictions"]}
+        whole, one = ways["one rank of 2 threads"], ways["one rank"]
+        self.assertEqual((whole["threads"], one["threads"]), (2, 1))
+        self.assertEqual((whole["hosts"], whole["ranks_per_host"]), (1, 1))
+        self.assertEqual(whole["seconds"], one["seconds"])
+        self.assertIn("train.threads=2", whole["settings"])
+        # Who asks for a number of threads gets no other.
+        asked = self.plan("--profile", "profile.toml", *settings("train.threads=1"))
+        self.assertNotIn("one rank of 2 threads", {way["way"] for way in asked["predictions"]})
+        self.write("profile.toml", text.replace("whole_host_threads = 2", "whole_host_threads = 0"))
+        self.assertIn("belong together", self.refused(2, "--profile", "profile.toml"))
+
+    def test_threads_that_share_a_model_are_predicted(self):
+        self.write("net.toml", NETWORK.replace("threads = 1", "") + '[strategy]\nkind = "hogwild"\nthreads = 2\n')
+        plan = self.plan("--save-profile", "profile.toml")
+        [asked] = [way for way in plan["predictions"] if way["as_configured"]]
+        self.assertEqual((asked["way"], asked["threads"]), ("hogwild, as configured", 2))
+        self.assertFalse(asked["serial_steps"])
+        self.assertGreater(asked["seconds"]["gradient"], 0)
+        self.assertEqual({way["way"] for way in plan["predictions"]}, {"hogwild, as configured", "one rank"})
+
+        self.train("run", config="net.toml")
+        grade = json.loads(self.succeed("plan", "run", "--grade", "--profile", "profile.toml", "--json").out)
+        parts = {part["part"]: part for part in grade["parts"]}
+        seconds = asked["seconds"]
+        self.assertAlmostEqual(parts["computing"]["predicted"], seconds["gradient"] + seconds["update"])
+        self.assertAlmostEqual(parts["a step"]["predicted"], seconds["step"])
+
+        # A profile of other ranks does not say how fast such threads are; and nothing is known of several ranks.
+        text = (self.folder / "profile.toml").read_text()
+        self.write("older.toml", re.sub(r"\[workers\]\n(.*=.*\n)+", "", text))
+        [why] = [way["why"] for way in self.plan("--profile", "older.toml")["not_possible"] if "hogwild" in way["way"]]
+        self.assertIn("the profile does not say how long threads take", why)
+        [why] = [way["why"] for way in self.plan(ranks=2)["not_possible"] if "hogwild" in way["way"]]
+        self.assertIn("on one rank only", why)
+        message = self.refused(2, "--profile", "profile.toml", *settings("strategy.threads=3"))
+        self.assertIn("the config asks for 3", message)
 
     def limit_memory(self, profile, mebibytes):
         path = self.folder / profile
@@ -273,11 +376,12 @@ class Plan(BinaryTest):
             ("--profile", "net.toml"): "net.toml:",
             ("--profile", "profile.toml", "--set", "optimizer.kind=adam"): "of another model",
             ("--profile", "profile.toml", "--save-profile", "x.toml"): "--save-profile",
-            ("--profile", "profile.toml", *settings("train.threads=2")): "train.threads is 2",
+            ("--profile", "profile.toml", *settings("train.threads=2")): "the config asks for 2",
             ("--save-profile", "nowhere/profile.toml"): "there is no folder nowhere",
             ("--save-profile", "."): "it is a folder",
             ("--hosts", "2", "--link-mbit", "nan"): "nan",
-            tuple(settings("replica.tensor=2")): "replica.tensor",
+            tuple(settings("replica.tensor_leaves=2")): "set replica.tensor to 2 or more",
+            tuple(settings("replica.tensor=2", "replica.stages=2")): "replica.stages to 1",
             tuple(settings("replica.stages=auto")): "replica.stages",
             tuple(settings('replica.placement.memory=["1 GiB"]')): "memory and speed of",
             tuple(settings("fault.emulated_seconds=0.1")): "[fault]",

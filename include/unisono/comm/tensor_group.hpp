@@ -17,6 +17,7 @@ class CommunicatorTensorGroup final : public TensorGroup {
 
   double seconds() const { return seconds_; }    ///< spent in sums so far
   std::int64_t bytes() const { return bytes_; }  ///< of the values of all sums so far
+  std::int64_t sums() const { return sums_; }    ///< how many there were
 
  private:
   static TreeSum order_of(int ranks);
@@ -25,7 +26,7 @@ class CommunicatorTensorGroup final : public TensorGroup {
   const Clock& clock_;
   TreeSum order_;  ///< of the ranks' values, each a node of the tree
   double seconds_ = 0;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, sums_ = 0;
 };
 
 }  // namespace unisono::comm

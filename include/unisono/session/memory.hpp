@@ -65,6 +65,10 @@ std::int64_t predict_memory_of_all(const MemoryContext& context);
 /// threads, HDF5's caches.
 inline constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 
+/// A forward and a backward pass over random examples, whose results are forgotten: for what can be asked of the
+/// backend, or of the model's groups, afterwards. Collective only if the model reduces over several ranks.
+void try_pass(models::Model& model, kernels::Backend& backend, const data::DatasetInfo& data, Index batch);
+
 /// An estimate of the kernels' own memory without a pass: a layer's transposed inputs, and for a convolution the
 /// gradients of parts of the batch.
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch);

@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "plan/pipelines.hpp"
+#include "plan/shared_layers.hpp"
+#include "plan/workers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/session/abilities.hpp"
 
@@ -34,7 +36,16 @@ std::string launcher(const Ranks& ranks) {
 
 bool makes_serial_steps(const Line& line) { return line.made.makes_serial_steps; }
 bool is_close(const Line& line) { return line.made.makes_serial_steps || line.way->is_close; }
-bool is_alone(const Line& line) { return line.made.ranks.all() == 1; }
+bool is_divided(const Line& line) { return line.made.stages * line.made.tensor > 1; }
+bool is_alone(const Line& line) {
+  return line.made.ranks.all() == 1 && line.made.makes_serial_steps && line.made.threads == 0;
+}
+
+Prediction predicted(const Planned& planned, const Way& way, const Ranks& ranks) {
+  if (strategies::make_strategy(way.config.strategy)->has_workers(planned.model)) return predict_workers(planned, way);
+  if (way.config.stages() > 1) return predict_pipeline(planned, way, ranks);
+  return way.config.replica.tensor > 1 ? predict_shared_layers(planned, way, ranks) : predict(planned, way, ranks);
+}
 
 }  // namespace
 
@@ -46,16 +57,23 @@ void Comparison::add(const Way& way, const Prediction& made) {
 /// On all numbers of ranks that suit it.
 void Comparison::predict(const Planned& planned, const Way& way, const std::set<Ranks>& all) {
   const auto strategy = strategies::make_strategy(way.config.strategy);
-  const int stages = way.config.stages();
+  const int stages = way.config.stages(), of_replica = way.config.ranks_of_replica();
   std::string why;
   bool fits = false;
   for (const Ranks& ranks : all) {
-    if (ranks.all() % stages != 0) {
-      why = fmt::format("its {} do not divide {}", count_of(stages, "stage"), ranks_text(ranks));
+    if (ranks.all() % of_replica != 0) {
+      why = fmt::format("its {} do not divide {}",
+                        stages > 1 ? count_of(stages, "stage") : count_of(of_replica, "rank") + " that share layers",
+                        ranks_text(ranks));
       continue;
     }
-    const int replicas = ranks.all() / stages;
-    if (ranks.all() == 1 && !strategy->traits().on_one_rank) continue;
+    const int replicas = ranks.all() / of_replica;
+    const bool has_workers = strategy->has_workers(planned.model);
+    if (ranks.all() == 1 && !strategy->traits().on_one_rank && !has_workers) continue;
+    if (ranks.all() > 1 && has_workers) {
+      why = "threads that make steps of their own are known to plan on one rank only";
+      continue;
+    }
     try {
       strategies::require_fit(*strategy, planned.model, replicas);
     } catch (const strategies::UnfitStrategy& error) {
@@ -74,39 +92,83 @@ void Comparison::predict(const Planned& planned, const Way& way, const std::set<
       why = "the profile does not say how fast its messages are made";
       continue;
     }
-    if (stages > 1) {
-      why = obstacle_to_pipelines(planned.model, way.config, replicas);
+    if (of_replica > 1) {
+      why = obstacle_to_division(planned.model, way.config, replicas);
       if (!why.empty()) continue;
     }
-    add(way, stages > 1 ? predict_pipeline(planned, way, ranks) : planning::predict(planned, way, ranks));
-    fits = true;
+    try {
+      add(way, predicted(planned, way, ranks));
+      fits = true;
+    } catch (const ConfigError& error) {
+      if (stages > 1) throw;
+      why = error.what();
+    }
   }
   if (!fits && !why.empty()) unfit_.push_back({way.name, why});
 }
 
-/// With the first way whose replicas may be pipelines, and which makes the serial run's steps.
-void Comparison::propose_pipelines(const Planned& planned, const std::set<Ranks>& all) {
-  const int segments = static_cast<int>(planned.model.staged()->network().cut_points().size()) + 1;
+/// The first way whose replicas may be several ranks, and which makes the serial run's steps; null: there is none.
+const Way* Comparison::way_to_divide(const Planned& planned, const std::set<Ranks>& all) const {
   const auto suits = [&](const Way& way) {
     const auto strategy = strategies::make_strategy(way.config.strategy);
     const auto traffic = strategy->traffic(planned.model, all.rbegin()->all(), 0);
-    return way.config.stages() == 1 && !strategy->traits().on_one_rank && traffic && traffic->makes_serial_steps &&
-           obstacle_to_pipelines(planned.model, way.config, 2).empty();
+    return way.config.ranks_of_replica() == 1 && !strategy->traits().on_one_rank && traffic &&
+           traffic->makes_serial_steps && obstacle_to_division(planned.model, way.config, 2).empty();
   };
   const auto way = std::ranges::find_if(ways_.fit, suits);
-  if (way == ways_.fit.end()) return;
+  return way == ways_.fit.end() ? nullptr : &*way;
+}
+
+void Comparison::propose_pipelines(const Planned& planned, const Way& way, const std::set<Ranks>& all) {
+  const int segments = static_cast<int>(planned.model.staged()->network().cut_points().size()) + 1;
   for (const Ranks& ranks : all) {
-    for (const int stages : stages_to_propose(ranks, segments / static_cast<int>(way->config.replica.chunks))) {
-      if (!obstacle_to_pipelines(planned.model, way->config, ranks.all() / stages).empty()) continue;
+    for (const int stages : stages_to_propose(ranks, segments / static_cast<int>(way.config.replica.chunks))) {
+      if (!obstacle_to_division(planned.model, way.config, ranks.all() / stages).empty()) continue;
       try {
-        auto proposed = propose_pipeline(planned, *way, ranks, stages);
+        auto proposed = propose_pipeline(planned, way, ranks, stages);
         if (!proposed) continue;
-        add(pipelines_.emplace_back(std::move(proposed->way)), proposed->made);
+        add(proposed_.emplace_back(std::move(proposed->way)), proposed->made);
       } catch (const ConfigError& error) {
         unfit_.push_back({fmt::format("pipelines of {} stages", stages), error.what()});
       }
     }
   }
+}
+
+void Comparison::propose_shared_layers(const Planned& planned, const Way& way, const std::set<Ranks>& all) {
+  if (!has_layers_to_share(planned, config_)) return;
+  for (const Ranks& ranks : all) {
+    for (const int tensor : tensor_ranks_to_propose(ranks)) {
+      if (!obstacle_to_division(planned.model, way.config, ranks.all() / tensor).empty()) continue;
+      Way shared = share_layers(way, ranks, tensor);
+      if (settings::effective_config(shared.config) == settings::effective_config(config_)) continue;
+      try {
+        const Prediction made = predict_shared_layers(planned, shared, ranks);
+        add(proposed_.emplace_back(std::move(shared)), made);
+      } catch (const ConfigError& error) {
+        unfit_.push_back({shared.name, error.what()});
+      }
+    }
+  }
+}
+
+/// One rank with all cores of a host, in place of several ranks.
+void Comparison::propose_whole_host(const Planned& planned) {
+  const auto is_alone = [](const Way& way) {
+    return strategies::make_strategy(way.config.strategy)->traits().on_one_rank && way.config.ranks_of_replica() == 1;
+  };
+  const auto one_rank = std::ranges::find_if(ways_.fit, is_alone);
+  if (profile_.whole_host_threads == 0 || config_.train.threads > 0 || one_rank == ways_.fit.end()) return;
+  Profile host = profile_;
+  host.one_rank = profile_.whole_host;
+  settings::Config config = one_rank->config;
+  config.train.threads = profile_.whole_host_threads;
+  Way way = with_config(*one_rank, std::move(config));
+  way.name = fmt::format("one rank of {}", count_of(profile_.whole_host_threads, "thread"));
+  Prediction made = planning::predict(
+      {host, planned.model, planned.backend, planned.data, planned.process_bytes, planned.measured_links}, way, {1, 1});
+  made.threads = profile_.whole_host_threads;
+  add(proposed_.emplace_back(std::move(way)), made);
 }
 
 void Comparison::predict(const Planned& planned, const std::vector<int>& hosts, bool proposes) {
@@ -123,7 +185,12 @@ void Comparison::predict(const Planned& planned, const std::vector<int>& hosts, 
     }
   }
   for (const Way& way : ways_.fit) predict(planned, way, all);
-  if (proposes) propose_pipelines(planned, all);
+  if (proposes) propose_whole_host(planned);
+  const Way* const divisible = proposes ? way_to_divide(planned, all) : nullptr;
+  if (divisible != nullptr) {
+    propose_pipelines(planned, *divisible, all);
+    propose_shared_layers(planned, *divisible, all);
+  }
   for (std::vector<Line>* lines : {&lines_, &over_limit_}) {
     std::ranges::stable_sort(*lines, std::greater<>(), [](const Line& line) { return line.made.examples_per_second; });
   }
@@ -182,7 +249,7 @@ const Prediction& Comparison::prediction_for(const Ranks& ranks) const {
 
 /// Bytes that a rank with the whole model needs at least, where no rank can hold that.
 std::optional<double> Comparison::least_whole() const {
-  const auto is_whole = [](const Line& line) { return line.made.stages == 1; };
+  const auto is_whole = [](const Line& line) { return !is_divided(line); };
   std::optional<double> least;
   if (std::ranges::any_of(lines_, is_whole)) return least;
   for (const Line& line : over_limit_) {
@@ -201,10 +268,11 @@ std::vector<std::string> Comparison::reasons() const {
   };
   if (alone != nullptr && &chosen != alone)
     reasons.push_back(fmt::format("{:.2g} times as fast as one rank alone", ratio(chosen, *alone)));
-  if (const auto least = least_whole(); least && chosen.made.stages > 1) {
-    reasons.push_back(fmt::format(
-        "no rank can hold the whole model: it would need {} or more, and may take {}; each stage holds a part",
-        session::bytes_text(*least), session::bytes_text(profile_.memory_limit())));
+  if (const auto least = least_whole(); least && is_divided(chosen)) {
+    reasons.push_back(
+        fmt::format("no rank can hold the whole model: it would need {} or more, and may take {}; each {} holds a part",
+                    session::bytes_text(*least), session::bytes_text(profile_.memory_limit()),
+                    chosen.made.stages > 1 ? "stage" : "rank"));
   }
   if (!chosen.made.makes_serial_steps && serial != nullptr) {
     reasons.push_back(fmt::format("{:.2g} times as fast as {} on {}, the fastest with the serial run's steps",
@@ -289,8 +357,9 @@ nlohmann::ordered_json Comparison::json_of(const Line& line) const {
                                  {"hosts", made.ranks.hosts},
                                  {"ranks_per_host", made.ranks.per_host},
                                  {"stages", made.stages},
+                                 {"tensor", made.tensor},
                                  {"micro_batches", line.way->config.train.micro_batches},
-                                 {"threads", profile_.threads},
+                                 {"threads", made.threads > 0 ? made.threads : profile_.threads},
                                  {"serial_steps", made.makes_serial_steps},
                                  {"examples_per_second", made.examples_per_second},
                                  {"seconds",
@@ -301,6 +370,7 @@ nlohmann::ordered_json Comparison::json_of(const Line& line) const {
                                    {"waiting", made.exposed + made.boundaries},
                                    {"bubble", made.bubble}}},
                                  {"sent_bytes_per_host", made.sent_bytes},
+                                 {"layer_bytes_per_rank", made.layer_bytes},
                                  {"memory_bytes", made.memory_bytes},
                                  {"fits", fits(line)},
                                  {"efficiency", made.efficiency}};

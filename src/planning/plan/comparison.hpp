@@ -29,7 +29,7 @@ class Comparison {
   Comparison(const settings::Config& config, const Profile& profile, const data::DatasetInfo& data, const Ways& ways)
       : config_(config), profile_(profile), data_(data), ways_(ways) {}
 
-  /// \param proposes whether pipelines are proposed, too
+  /// \param proposes whether pipelines, shared layers and other numbers of threads are proposed, too
   void predict(const Planned& planned, const std::vector<int>& hosts, bool proposes);
   /// \param config_path of the recommended config, for the command that starts it
   std::string text(const std::string& config_path) const;
@@ -46,7 +46,10 @@ class Comparison {
     return static_cast<double>(data_.train) / line.made.examples_per_second;
   }
   void predict(const Planned& planned, const Way& way, const std::set<Ranks>& all);
-  void propose_pipelines(const Planned& planned, const std::set<Ranks>& all);
+  const Way* way_to_divide(const Planned& planned, const std::set<Ranks>& all) const;
+  void propose_pipelines(const Planned& planned, const Way& way, const std::set<Ranks>& all);
+  void propose_shared_layers(const Planned& planned, const Way& way, const std::set<Ranks>& all);
+  void propose_whole_host(const Planned& planned);
   void add(const Way& way, const Prediction& made);
   template <typename Suits>
   const Line* fastest(const Suits& suits) const;
@@ -61,7 +64,7 @@ class Comparison {
   const Profile& profile_;
   const data::DatasetInfo& data_;
   const Ways& ways_;
-  std::deque<Way> pipelines_;     ///< that are proposed
+  std::deque<Way> proposed_;      ///< that are looked at beside `ways_`
   std::vector<Line> lines_;       ///< that fit, the fastest first
   std::vector<Line> over_limit_;  ///< those that need more memory than a rank may take
   std::vector<UnfitWay> unfit_;

@@ -26,7 +26,8 @@ namespace unisono::planning {
 settings::Config alone(settings::Config config) {
   config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
   config.train.accumulate = config.train.micro_batches = 1;
-  config.replica.stages = 1;
+  config.replica.stages = config.replica.tensor = 1;
+  config.replica.tensor_leaves = 0;
   config.replica.placement = {};
   config.communication.reduction = comm::Reduction::fast;
   return config;
@@ -206,9 +207,9 @@ std::vector<double> sizes_of_sums(double most) {
   return sizes;
 }
 
-SumCurve time_sums(comm::Communicator& group, double most_bytes) {
+SumCurve time_sums(comm::Communicator& group, double most_bytes, Allocator& memory) {
   SumCurve curve;
-  Buffer values(static_cast<Index>(most_bytes / sizeof(float)), group.shared_allocator());
+  Buffer values(static_cast<Index>(most_bytes / sizeof(float)), memory);
   for (const double bytes : sizes_of_sums(most_bytes)) {
     const auto span = values.view().first(static_cast<std::size_t>(bytes / sizeof(float)));
     const auto time_of = [&](int calls) {
@@ -362,17 +363,44 @@ StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, cons
   return curves;
 }
 
+/// Where one rank with more threads could take the place of all ranks, that rank alone. Collective.
+void time_whole_host(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, Profile& profile) {
+  const bool is_open = measured.config.train.threads == 0 && !traits_of(measured.config.strategy).shares_model;
+  if (!is_open || profile.hosts > 1 || profile.ranks_per_host == 1) return;
+  Log silent(world.rank(), /*terminal=*/false);
+  const int own = session::place_rank(rank, session::NodePlace(rank), planning::alone(measured.config), silent).threads;
+  const auto threads = -world.max(-std::int64_t{own});
+  if (threads <= profile.threads) return;
+  profile.whole_host_threads = threads;
+  profile.whole_host = time_curves(world, rank, measured, static_cast<int>(threads), /*whole_fits=*/true,
+                                   /*active=*/world.is_root(), /*together=*/false);
+}
+
+/// Of a rank's threads, which all make steps of their own.
+StepCurves time_workers(const Measured& measured, int threads) {
+  constexpr double kPatience = 3600;  // seconds, for which a thread may wait for the slowest one
+  StepCurves curves;
+  const auto time = [&](comm::Communicator& worker) {
+    StepCurves own = time_curves(worker, *worker.alone(), measured, /*threads=*/1, /*whole_fits=*/true, /*active=*/true,
+                                 /*together=*/true);
+    if (worker.is_root()) curves = std::move(own);
+  };
+  comm::run_as_threads(threads, time, kPatience);
+  return curves;
+}
+
 /// Collective.
 void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
   const auto whole = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
   const double bytes = std::min(whole, std::max(1e6, profile.memory_limit() / 8));
   const auto host = world.split(world.node(), world.rank());
   if (host->size() > 1) {
-    profile.sums_in_host = time_sums(*host, bytes);
+    profile.sums_in_host = time_sums(*host, bytes, host->shared_allocator());
+    profile.sums_of_layers = time_sums(*host, bytes, page_allocator());
     profile.in_host = time_ring(*host, bytes);
   }
   if (profile.hosts > 1) {
-    profile.sums_of_all = time_sums(world, bytes);
+    profile.sums_of_all = time_sums(world, bytes, world.shared_allocator());
     const auto same_place = world.split(world.node_rank(), world.rank());
     if (world.node_rank() == 0) profile.between_hosts = time_ring(*same_place, bytes);
     world.barrier();
@@ -420,6 +448,10 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   profile.one_rank = time(world.is_root(), false);
   profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
   profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
+  if (whole_fits) time_whole_host(world, *rank, measured, profile);
+  const bool has_workers = strategies::make_strategy(measured.config.strategy)->has_workers(measured.model);
+  const bool all_fit = static_cast<double>(threads * measured.memory_bytes) <= profile.memory_limit();
+  if (has_workers && world.size() == 1 && all_fit) profile.workers = time_workers(measured, threads);
   profile.segments = time_passes(world, measured, threads);
   if (whole_fits) {
     profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);

@@ -70,6 +70,13 @@ ExchangeCost Network::neighbours(const strategies::Exchange& exchange, double by
   return mean;
 }
 
+/// Where the ranks are not all those of a host that was measured, messages take it to the ranks and back.
+ExchangeCost Network::sum_of_layers(double bytes) const {
+  const Curve measured = profile_.sums_of_layers.curve();
+  const bool same_ranks = ranks_.hosts == 1 && ranks_.per_host == profile_.ranks_per_host;
+  return same_ranks && !measured.empty() ? ExchangeCost{.copying = measured.at(bytes)} : slices(bytes);
+}
+
 /// Every rank has a shard, and its worker sends to all others.
 ExchangeCost Network::serve(double bytes) const {
   const double shard = bytes / ranks_.all(), own = ranks_.per_host, others = ranks_.all() - ranks_.per_host;

@@ -33,6 +33,8 @@ class Network {
 
   /// \param bytes of the exchange's vector, as it is sent
   ExchangeCost cost(const strategies::Exchange& exchange, double bytes) const;
+  /// A sum of what layers compute, which lies in each rank's own memory.
+  ExchangeCost sum_of_layers(double bytes) const;
 
  private:
   ExchangeCost sum(double bytes) const;

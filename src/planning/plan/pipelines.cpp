@@ -21,7 +21,6 @@
 namespace unisono::planning {
 namespace {
 
-using strategies::During;
 using strategies::Exchange;
 
 std::size_t index_of(int i) { return static_cast<std::size_t>(i); }
@@ -149,33 +148,18 @@ void PipelinePredictor::add_messages(parallel::PlacementProblem& problem) {
   made_.sent_bytes = std::ranges::max(sent);
 }
 
-/// A sum over the same stage of all replicas.
+/// A sum over the same stage of all replicas. Beside the backward pass it has that of the last micro-batch.
 void PipelinePredictor::add(const Exchange& exchange) {
-  const int together = std::max(1, ranks_.per_host / stages_);  // replicas on a host
-  const Ranks group{(replicas_ + together - 1) / together, together};
-  const Network network(planned_.profile, group, planned_.measured_links);
-  const double bytes = sizeof(float) * static_cast<double>(exchange.floats), every = exchange.every_steps;
-  const ExchangeCost of_host = network.cost(exchange, bytes * share_of_host());
-  const double link = of_host.link;
-  made_.messages += network.cost(exchange, bytes * std::ranges::max(shares())).copying / every;
-  made_.sent_bytes += of_host.sent_bytes / every;
+  const double every = exchange.every_steps;
+  const ExchangeCost cost = cost_over_replicas(
+      planned_, ranks_,
+      {.ranks = stages_, .replicas = replicas_, .share = std::ranges::max(shares()), .share_of_host = share_of_host()},
+      exchange);
+  made_.messages += cost.copying / every;
+  made_.sent_bytes += cost.sent_bytes / every;
   const double passes = made_.gradient + made_.bubble + made_.boundaries;
-  switch (exchange.during) {
-    case During::nothing:
-      made_.exposed += link / every;
-      break;
-    case During::backward: {  // of the last micro-batch
-      const double last = (1 - models::GradientTimes::kForward) * made_.gradient / placed_.problem.micro_batches;
-      made_.exposed += std::max(link - last, 0.0) / every;
-      break;
-    }
-    case During::gradient:
-      made_.exposed += std::max(link - passes, 0.0) / every;
-      break;
-    case During::period:
-      made_.exposed += std::max(link / every - passes - made_.update, 0.0);
-      break;
-  }
+  const double last = (1 - models::GradientTimes::kForward) * made_.gradient / placed_.problem.micro_batches;
+  made_.exposed += exposed(exchange, cost.link, {.backward = last, .passes = passes, .step = passes + made_.update});
 }
 
 Prediction PipelinePredictor::predict() {
@@ -224,20 +208,6 @@ bool is_better(const Prediction& a, const Prediction& b, double limit) {
 }
 
 }  // namespace
-
-std::string obstacle_to_pipelines(const models::Model& model, const settings::Config& config, int replicas) {
-  const auto strategy = strategies::make_strategy(config.strategy);
-  const auto traffic = strategy->traffic(model, replicas, 0);
-  const bool known = traffic && (replicas == 1 || std::ranges::all_of(traffic->exchanges, [](const Exchange& one) {
-                                   return one.pattern == strategies::Pattern::sum && !one.encoded;
-                                 }));
-  if (!strategy->traits().trains_replicas) return "it trains only models that each rank holds as a whole";
-  if (!known) return "its messages between pipelines are not known to plan, only whole sums are";
-  if (config.communication.tree_leaves() > 0 && config.communication.leaves < replicas) {
-    return "communication.leaves is less than the replicas";
-  }
-  return "";
-}
 
 Prediction predict_pipeline(const Planned& planned, const Way& way, const Ranks& ranks) {
   return PipelinePredictor(planned, way.config, ranks).predict();

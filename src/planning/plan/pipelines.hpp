@@ -9,12 +9,9 @@
 
 namespace unisono::planning {
 
-/// Why the steps of a way's replicas, if these are pipelines, cannot be predicted; empty: they can.
-std::string obstacle_to_pipelines(const models::Model& model, const settings::Config& config, int replicas);
-
 /// What a way whose replicas are pipelines would do on some ranks.
-/// \pre nothing is left to the placement, the stages divide the ranks, and there is no obstacle \throws ConfigError
-/// where the model cannot be cut so
+/// \pre nothing is left to the placement, the stages divide the ranks, and there is no obstacle (obstacle_to_division)
+/// \throws ConfigError where the model cannot be cut so
 Prediction predict_pipeline(const Planned& planned, const Way& way, const Ranks& ranks);
 
 /// A pipeline that is worth a line of the table.

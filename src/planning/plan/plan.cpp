@@ -55,10 +55,10 @@ void require_plannable(const settings::Config& config, const models::Model& mode
                     "instead, and see the speed in the summary",
                     config.model.kind));
   }
-  if (config.divides_layers()) {
+  if (config.divides_layers() && (config.replica.tensor == 1 || config.stages() > 1)) {
     throw ConfigError(
-        "plan: it predicts ranks that hold whole layers; remove replica.tensor and replica.tensor_leaves, or see "
-        "unisono info");
+        "plan: it predicts layers that ranks share, without pipelines; set replica.tensor to 2 or more and "
+        "replica.stages to 1, or replica.tensor to 1 and replica.tensor_leaves to 0");
   }
   if (config.is_placed_automatically()) {
     throw ConfigError(
@@ -91,6 +91,11 @@ std::vector<Index> examples_to_measure(const settings::Config& config, int segme
   constexpr std::size_t kMost = 6;
   const Index batch = config.train.batch_size;
   std::set<Index> wanted = {batch, std::max<Index>(1, batch / per_host)};
+  if (config.replica.tensor > 1) {
+    for (const int number : hosts) {
+      wanted.insert(std::clamp<Index>(batch * config.replica.tensor / (per_host * number), 1, batch));
+    }
+  }
   if (config.replica.stages > 1) wanted.insert(std::max<Index>(1, batch / config.train.micro_batches));
   for (const int number : hosts) {
     const int ranks = per_host * number;
@@ -139,6 +144,11 @@ void require_ranks_of_run(const Happened& happened, const Profile& profile) {
                                 count_of(profile.threads, "thread")));
 }
 
+/// Threads of a rank, as the config names them; 0: it leaves them open.
+std::int64_t& threads_of(settings::Config& config) {
+  return strategies::traits_of(config.strategy).shares_model ? config.strategy.threads : config.train.threads;
+}
+
 void give_grade(const Grade& grade, const PlanOptions& options, Log& log) {
   log.info(options.json ? records::json_line(grade.json()) : grade.text());
   write_file(options.grade + "/prediction.json", grade.json().dump(2) + "\n");
@@ -156,7 +166,7 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
           "out");
     }
     happened = read_happened(options.grade, static_cast<double>(given.train.batch_size));
-    if (given.train.threads == 0) given.train.threads = happened->threads;
+    if (threads_of(given) == 0) threads_of(given) = happened->threads;
   }
   if (!options.noise.empty() && options.data) {
     throw ConfigError("--noise-scale reads the run's training examples: leave --features and --vocabulary out");
@@ -204,10 +214,10 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   if (!profile) profile = measure_profile(world, measured, options.json ? silent : log);
   if (!world.is_root()) return;
   require_same_model(*profile, options.profile, measured);
-  const std::int64_t wanted = config.train.threads;
+  const std::int64_t wanted = threads_of(given);
   if (wanted > 0 && wanted != profile->threads) {
     throw ConfigError(
-        fmt::format("--profile {}: it is of ranks with {}, but train.threads is {}; set it alike, or measure",
+        fmt::format("--profile {}: it is of ranks with {}, but the config asks for {}; set it alike, or measure",
                     options.profile, count_of(profile->threads, "thread"), wanted));
   }
   if (!options.save_profile.empty()) write_file(options.save_profile, text_of(*profile));

@@ -19,6 +19,10 @@
 namespace unisono::planning {
 namespace {
 
+using strategies::During;
+using strategies::Exchange;
+using strategies::Pattern;
+
 /// While as many ranks compute.
 const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
   if (ranks.all() == 1) return profile.one_rank;
@@ -42,10 +46,14 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
 }
 
 /// An update reads and writes for each parameter: θ twice, g, and twice each vector of the optimizer.
+double touching_seconds(const StepCurves& steps, double examples, int states, Index parameters, double floats) {
+  const double of_update = (3.0 + 2.0 * states) * static_cast<double>(parameters);
+  return steps.updates().at(examples) * floats / of_update;
+}
+
 double touching_seconds(const Profile& profile, const Ranks& ranks, double examples, int states, Index parameters,
                         double floats) {
-  const double of_update = (3.0 + 2.0 * states) * static_cast<double>(parameters);
-  return steps_on(profile, ranks).updates().at(examples) * floats / of_update;
+  return touching_seconds(steps_on(profile, ranks), examples, states, parameters, floats);
 }
 
 std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, kernels::Backend& backend,
@@ -59,7 +67,7 @@ std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, 
                               .model = of_rank.model(),
                               .backend = backend,
                               .data = data,
-                              .ranks = ranks.all(),
+                              .ranks = ranks.all() / static_cast<int>(config.replica.tensor),
                               .rank = 0,
                               .one_node = ranks.hosts == 1,
                               .strategy = *strategy,
@@ -68,11 +76,55 @@ std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, 
   return session::sum(session::predict_memory(rank));
 }
 
-namespace {
+std::int64_t memory_of_rank(const Planned& planned, const settings::Config& config, const Ranks& ranks) {
+  const auto memory = [&](bool tries) {
+    return memory_of_rank(config, ranks, planned.backend, planned.data, planned.process_bytes, tries);
+  };
+  const std::int64_t estimated = memory(/*tries=*/false);
+  return static_cast<double>(estimated) <= planned.profile.memory_limit() ? memory(true) : estimated;
+}
 
-using strategies::During;
-using strategies::Exchange;
-using strategies::Pattern;
+ExchangeCost cost_over_replicas(const Planned& planned, const Ranks& ranks, const DividedReplicas& divided,
+                                const Exchange& exchange) {
+  const int together = std::max(1, ranks.per_host / divided.ranks);  // replicas on a host
+  const Ranks group{(divided.replicas + together - 1) / together, together};
+  const Network network(planned.profile, group, planned.measured_links);
+  const double bytes = sizeof(float) * static_cast<double>(exchange.floats);
+  ExchangeCost cost = network.cost(exchange, bytes * divided.share_of_host);
+  cost.copying = network.cost(exchange, bytes * divided.share).copying;
+  return cost;
+}
+
+double exposed(const Exchange& exchange, double link, const Overlap& overlap) {
+  const double every = exchange.every_steps;
+  switch (exchange.during) {
+    case During::nothing:
+      return link / every;
+    case During::backward:
+      return std::max(link - overlap.backward, 0.0) / every;
+    case During::gradient:
+      return std::max(link - overlap.passes, 0.0) / every;
+    case During::period:
+      return std::max(link / every - overlap.step, 0.0);
+  }
+  return 0;
+}
+
+std::string obstacle_to_division(const models::Model& model, const settings::Config& config, int replicas) {
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto traffic = strategy->traffic(model, replicas, 0);
+  const bool known = traffic && (replicas == 1 || std::ranges::all_of(traffic->exchanges, [](const Exchange& one) {
+                                   return one.pattern == Pattern::sum && !one.encoded;
+                                 }));
+  if (!strategy->traits().trains_replicas) return "it trains only models that each rank holds as a whole";
+  if (!known) return "its messages between replicas are not known to plan, only whole sums are";
+  if (config.communication.tree_leaves() > 0 && config.communication.leaves < replicas) {
+    return "communication.leaves is less than the replicas";
+  }
+  return "";
+}
+
+namespace {
 
 const EncoderSpeed* encoder_of(const Profile& profile, const Way& way) {
   const auto found = std::ranges::find(profile.encoders, way.name, &EncoderSpeed::of);
@@ -102,9 +154,6 @@ class Predictor {
   void add(const Exchange& exchange);
   double exposed_of_buckets(const Exchange& exchange) const;
   bool shards_updates() const;
-  std::int64_t memory(bool tries) const {
-    return memory_of_rank(way_.config, ranks_, planned_.backend, planned_.data, planned_.process_bytes, tries);
-  }
 
   const Planned& planned_;
   const Way& way_;
@@ -223,8 +272,7 @@ Prediction Predictor::predict() {
   made_.examples_per_second = batch / made_.seconds();
   const double alone = examples / planned_.profile.one_rank.whole_steps().at(examples);
   made_.efficiency = made_.examples_per_second / (alone * ranks_.all());
-  made_.memory_bytes = memory(/*tries=*/false);
-  if (static_cast<double>(made_.memory_bytes) <= planned_.profile.memory_limit()) made_.memory_bytes = memory(true);
+  made_.memory_bytes = memory_of_rank(planned_, way_.config, ranks_);
   return made_;
 }
 

@@ -159,6 +159,17 @@ void Profile::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "one_rank", .meaning = "steps of a rank while no other one computes"}, one_rank);
   visitor.section({.name = "one_host", .meaning = "steps of a rank while all ranks of its host compute"}, one_host);
   visitor.section({.name = "all_hosts", .meaning = "steps of a rank while all ranks of all hosts compute"}, all_hosts);
+  visitor.field({.name = "whole_host_threads",
+                 .meaning = "threads of a single rank with all cores of its host; 0: not measured",
+                 .range = at_least(0).at_most(1 << 16)},
+                whole_host_threads);
+  visitor.section({.name = "whole_host", .meaning = "steps of such a rank; empty: not measured"}, whole_host);
+  visitor.require("whole_host_threads", (whole_host_threads > 0) == !whole_host.examples.empty(),
+                  "whole_host_threads and [whole_host] belong together: set both, or remove both");
+  visitor.section({.name = "workers",
+                   .meaning = "steps of a thread of one rank, while each of its threads makes steps of its own; empty: "
+                              "not measured"},
+                  workers);
   visitor.section({.name = "beside_waiting",
                    .meaning = "gradients while all compute, and each rank has a thread that waits for a message"},
                   beside_waiting);
@@ -169,6 +180,11 @@ void Profile::describe(ConfigVisitor& visitor) {
                   sums_in_host);
   visitor.section({.name = "sums_of_all", .meaning = "sums over all ranks of all hosts; empty: there is one host"},
                   sums_of_all);
+  visitor.section(
+      {.name = "sums_of_layers",
+       .meaning = "sums over the ranks of a host of what their layers compute, if they share these; empty: messages "
+                  "between them decide"},
+      sums_of_layers);
   visitor.section({.name = "in_host", .meaning = "messages between ranks of a host"}, in_host);
   visitor.section({.name = "between_hosts", .meaning = "messages between hosts"}, between_hosts);
   visitor.list({.name = "encoders", .meaning = "what compressing takes"}, encoders);

@@ -83,9 +83,16 @@ struct Profile {
   StepCurves one_rank = {};                                 ///< while no other rank computes
   StepCurves one_host = {};                                 ///< while all ranks of one host compute
   StepCurves all_hosts = {};                                ///< while all ranks of all hosts compute
+  /// Steps of a single rank with all cores of its host as threads, and how many these are; empty and 0: not measured.
+  StepCurves whole_host = {};
+  std::int64_t whole_host_threads = 0;
+  /// Steps of a thread of one rank, while each of its threads makes steps with a model of its own; empty: not measured.
+  StepCurves workers = {};
   SegmentSeconds segments = {};       ///< while all compute; empty: only the flops of layers are known
   GradientCurve beside_waiting = {};  ///< while all compute, and each rank has a thread that waits for a message
   SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one
+  /// Over the ranks of a host, of vectors that they do not share, as those of layers are; empty: messages decide.
+  SumCurve sums_of_layers = {};
   Link in_host = {}, between_hosts = {};
   std::vector<EncoderSpeed> encoders = {};
   double memory_mebibytes = 0;  ///< that a rank may take; 0: unknown

@@ -30,10 +30,13 @@ std::vector<std::string> changes(const std::string& before, const settings::Conf
   return sets;
 }
 
-/// Keys with which each rank holds the whole model, where the config's replicas are pipelines.
+/// Keys with which each rank holds the whole model, where the config's replicas are several ranks.
 std::vector<std::string> undivided(const settings::Config& config) {
-  if (config.replica.stages == 1) return {};
-  std::vector<std::string> sets = {"replica.stages=1", "train.micro_batches=1"};
+  if (config.ranks_of_replica() == 1) return {};
+  std::vector<std::string> sets;
+  if (config.replica.stages != 1) sets = {"replica.stages=1", "train.micro_batches=1"};
+  if (config.replica.tensor != 1) sets.emplace_back("replica.tensor=1");
+  if (config.replica.tensor_leaves != 0) sets.emplace_back("replica.tensor_leaves=0");
   if (!config.replica.placement.first_layers.empty()) sets.emplace_back("replica.placement.first_layers=[]");
   if (!config.replica.placement.ranks.empty()) sets.emplace_back("replica.placement.ranks=[]");
   if (config.communication.tree_leaves() > 0) sets.emplace_back("communication.reduction=\"fast\"");
@@ -77,9 +80,11 @@ Way with_config(const Way& way, settings::Config config) {
 Ways ways_of(const settings::Config& config, const models::ModelKinds& models) {
   const std::string effective = settings::effective_config(config);
   Ways ways;
-  const std::string stages = config.stages() > 1 ? fmt::format(", pipelines of {} stages", config.stages()) : "";
+  std::string replicas;
+  if (config.stages() > 1) replicas = fmt::format(", pipelines of {} stages", config.stages());
+  if (config.replica.tensor > 1) replicas = fmt::format(", layers shared by {} ranks", config.replica.tensor);
   ways.fit.push_back(
-      {.name = config.strategy.kind + stages + ", as configured", .config = config, .is_asked_for = true});
+      {.name = config.strategy.kind + replicas + ", as configured", .config = config, .is_asked_for = true});
   for (const strategies::StrategyKind& kind : strategies::strategy_kinds()) {
     for (const strategies::Proposal& proposal : kind.proposals) {
       try {

@@ -96,15 +96,7 @@ Index unmixed_examples(const MemoryContext& context, Index batch) {
 
 /// The kernels' own memory after a forward and backward pass.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
-  models::Model& model = context.model;
-  Allocator& memory = context.backend.memory();
-  Buffer parameters(model.layout().size(), memory), statistics(model.statistics_layout().size(), memory),
-      gradient(parameters.size(), memory);
-  const models::ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
-  model.initialise(0, state);
-  SyntheticSource source(inputs_of(context.data), {.rank = 0, .size = 1, .batch_size = batch, .seed = 0});
-  kernels::LossSums sums;
-  model.loss_and_gradient(source.next(), 1, state, {gradient.view()}, sums);
+  try_pass(context.model, context.backend, context.data, batch);
   return context.backend.scratch_size() * kFloat;
 }
 
@@ -179,6 +171,17 @@ std::int64_t strategy_states(const MemoryContext& context) {
 }
 
 }  // namespace
+
+void try_pass(models::Model& model, kernels::Backend& backend, const data::DatasetInfo& data, Index batch) {
+  Allocator& memory = backend.memory();
+  Buffer parameters(model.layout().size(), memory), statistics(model.statistics_layout().size(), memory),
+      gradient(parameters.size(), memory);
+  const models::ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
+  model.initialise(0, state);
+  SyntheticSource source(inputs_of(data), {.rank = 0, .size = 1, .batch_size = batch, .seed = 0});
+  kernels::LossSums sums;
+  model.loss_and_gradient(source.next(), 1, state, {gradient.view()}, sums);
+}
 
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
   constexpr Index kGradients = 9;
