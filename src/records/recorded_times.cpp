@@ -7,9 +7,11 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/nesting.hpp"
@@ -44,9 +46,9 @@ class Line {
     return value.get<int>();
   }
   int rank(const char* name) const { return integer(name, kMostRanks - 1); }
+  [[noreturn]] void refuse(const std::string& reason) const { throw DataError(place_ + ": " + reason); }
 
  private:
-  [[noreturn]] void refuse(const std::string& reason) const { throw DataError(place_ + ": " + reason); }
   const nlohmann::json& number(const char* name) const {
     const auto found = object_.find(name);
     if (found == object_.end() || !found->is_number()) refuse(fmt::format("it has no number \"{}\"", name));
@@ -58,6 +60,10 @@ class Line {
 };
 
 void read_lines(const std::string& path, const std::string& key, const std::function<void(const Line&)>& take) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+    throw DataError(fmt::format("{}: {} is no file", key, path));
+  }
   std::ifstream file(path);
   if (!file) throw DataError(fmt::format("{}: {} cannot be read: {}", key, path, std::strerror(errno)));
   std::string text;
@@ -133,7 +139,12 @@ std::vector<double> read_failure_times(const std::string& path, const std::strin
 
 std::vector<double> read_start_times(const std::string& path, const std::string& key) {
   std::vector<double> by_rank;
-  read_lines(path, key, [&](const Line& line) { at_rank(by_rank, line.rank("rank")) = line.seconds("seconds"); });
+  std::set<int> named;
+  read_lines(path, key, [&](const Line& line) {
+    const int rank = line.rank("rank");
+    if (!named.insert(rank).second) line.refuse(fmt::format("rank {} has a line before", rank));
+    at_rank(by_rank, rank) = line.seconds("seconds");
+  });
   require_some(!by_rank.empty(), path, key);
   return by_rank;
 }

@@ -73,7 +73,8 @@ void describe_recorded(SimulationSettings& own, ConfigVisitor& visitor) {
                             "Ranks and gradients beyond it begin from its first ones again; \"\": none"},
                 own.gradient_times);
   visitor.require("gradient_times", own.gradient_times.empty() || own.microseconds_per_example == 0,
-                  "gradient_times says what gradients take: remove microseconds_per_example");
+                  "gradient_times says what gradients take: remove microseconds_per_example "
+                  "(--unset simulation.microseconds_per_example)");
   visitor.field({.name = "message_times",
                  .meaning = "a file that says when messages arrive: messages.jsonl of a run with "
                             "communication.record_times, which is repeated; \"\": as the links say"},
@@ -118,6 +119,10 @@ void describe_failures(SimulationSettings& own, ConfigVisitor& visitor) {
                  .unit = "hours",
                  .range = at_least(0).at_most(1e7)},
                 own.repair_hours);
+  visitor.require("spare_hosts", own.spare_hosts == 0 || own.repair_hours > 0,
+                  "spare_hosts take the place of hosts that are missing: set repair_hours, too");
+  visitor.require("repair_hours", own.repair_hours == 0 || own.has_failures(),
+                  "no host fails that could be repaired: set hours_between_failures or failure_times, too");
   const auto seconds = [&visitor](std::string_view name, std::string_view meaning, double& value) {
     visitor.field({.name = name, .meaning = meaning, .unit = "s", .range = at_least(0).at_most(1e7)}, value);
   };

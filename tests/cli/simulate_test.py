@@ -204,6 +204,41 @@ class Simulate(BinaryTest):
         found = json.loads((self.folder / "none/failures.json").read_text())
         self.assertAlmostEqual(found["shares"]["restarts"] * found["seconds"], 1 + 178, delta=1e-6)
 
+    def test_a_run_that_lost_its_workers_waits_until_one_is_repaired(self):
+        self.write("failures.jsonl", '{"seconds": 10}\n')
+        own = settings("strategy.kind=parameter_server", "strategy.servers=2", "checkpoint.every_steps=2")
+        lose = settings("simulation.failure_times=failures.jsonl", "simulation.repair_hours=0.1")
+        own += [*lose, *settings("simulation.restart_seconds=1")]
+        told = self.simulate("run", *own, *ranks(3, "simulation.microseconds_per_example=1e6")).out
+        self.assertNotIn("on 2 ranks", told)
+        found = json.loads((self.folder / "run/failures.json").read_text())
+        self.assertAlmostEqual(found["shares"]["restarts"] * found["seconds"], 360, delta=1e-6)
+
+    def test_what_a_resumed_simulation_keeps(self):
+        self.write("failures.jsonl", '{"seconds": 20}\n{"seconds": 120}\n')
+        self.write("late.jsonl", '{"rank": 1, "seconds": 30}\n')
+        own = ranks(4, "simulation.microseconds_per_example=1e6", "simulation.failure_times=failures.jsonl")
+        more = ("simulation.start_times=late.jsonl", "checkpoint.every_steps=2", "simulation.restart_seconds=1")
+        own = (*own, *settings(*more))
+        self.simulate("run", *own, *settings("train.epochs=1"))
+        first = json.loads((self.folder / "run/failures.json").read_text())
+        self.assertEqual(first["failures"], 1)
+        self.assertGreater(first["seconds"], 30 + 60)  # the late rank is late after the failure, too
+        self.assertLess(first["seconds"], 30 + 60 + 2)
+        timeline = (self.folder / "run/timeline.json").read_bytes()
+        self.simulate("run", *own, *settings("train.epochs=1"), "--resume")
+        self.assertEqual(json.loads((self.folder / "run/failures.json").read_text()), first)
+        self.assertEqual((self.folder / "run/timeline.json").read_bytes(), timeline)
+        self.simulate("run", *own, *settings("train.epochs=3"), "--resume")
+        both = json.loads((self.folder / "run/failures.json").read_text())
+        self.assertEqual([event["seconds"] for event in both["events"]], [20, 120])
+        self.assertGreater(both["seconds"], first["seconds"])
+        # Twenty steps of 6 s, some of them twice, and nobody is late again.
+        self.assertLess(both["seconds"] - first["seconds"], 20 * 6 + 2 * 6 + 2)
+        self.write("run/failures.json", '{"seconds": "long"}')
+        result = self.simulate("run", *own, *settings("train.epochs=4"), "--resume", code=4)
+        self.assertIn("run/failures.json is damaged", result.err)
+
     def test_ranks_that_begin_later_make_fewer_steps(self):
         own = settings("strategy.kind=gossip_async", "train.batch_size=8", "train.report_every_steps=100")
         self.simulate("all", *own, *ranks(4))
@@ -263,6 +298,13 @@ class Simulate(BinaryTest):
             *settings("train.epochs=5"), config="real/config.toml",
         )
         self.assertRegex(told.err, r"this run is not the recorded one: [1-9]\d* messages had no recorded time")
+        # A resumed run has no times of its first part, and sums send no messages of their own.
+        self.assertIn("a resumed run has no recorded times", self.train("real", *own, "--resume", "--set",
+                                                                        "train.epochs=5", ranks=5).err)
+        self.assertFalse((self.folder / "real/messages.jsonl").exists())
+        self.train("sums", *settings("strategy.kind=allreduce", "communication.record_times=true"), ranks=2)
+        self.assertTrue((self.folder / "sums/gradients.jsonl").exists())
+        self.assertFalse((self.folder / "sums/messages.jsonl").exists())
 
     def test_a_thousand_nodes_start_in_few_messages_and_need_no_memory_for_each_other(self):
         """What a node sends before its first step grows with the logarithm of their number, and no rank has a list of
@@ -365,7 +407,12 @@ class Simulate(BinaryTest):
         refused("names rank 4, but there are 4 ranks", "start_times", '{"rank": 4, "seconds": 1}\n', speed)
         refused('it has no number "seconds"', "failure_times", '{"seconds": "soon"}\n', speed)
         message = '{"from": 5, "to": 0, "tag": 1, "seconds": 1}\n'
-        refused("has messages of rank 5, but there are 4 ranks", "message_times", message, speed)
+        refused("has messages of 6 ranks, but 4 are simulated", "message_times", message, speed)
+        twice = '{"rank": 1, "seconds": 1}\n' * 2
+        refused("times.jsonl:2: rank 1 has a line before", "start_times", twice, speed)
+        (self.folder / "folder").mkdir()
+        result = self.simulate("none", *ranks(4, "simulation.start_times=folder"), code=3)
+        self.assertIn("simulation.start_times: folder is no file", result.err)
         result = self.simulate("none", *ranks(4, "simulation.start_times=nowhere.jsonl"), code=3)
         self.assertIn("simulation.start_times: nowhere.jsonl cannot be read: No such file", result.err)
 
@@ -396,6 +443,8 @@ class Simulate(BinaryTest):
         refused("remove hours_between_failures",
                 *ranks(4, "simulation.failure_times=x", "simulation.hours_between_failures=1"))
         refused("remove microseconds_per_example", *ranks(4, "simulation.gradient_times=x"))
+        refused("set repair_hours, too", *ranks(4, "simulation.spare_hosts=1"))
+        refused("no host fails that could be repaired", *ranks(4, "simulation.repair_hours=1"))
         refused("a run that starts again has other messages",
                 *ranks(4, "simulation.message_times=x", "simulation.hours_between_failures=1"))
         often = ranks(4, "simulation.hours_between_failures=1e-6")

@@ -439,8 +439,12 @@ void Run::make_steps(TrainingObserver& observer) {
   if (job_.runtime().is_virtual()) {
     group_.begin_arrivals(0);
   } else if (config_.communication.record_times && outputs_.in_folder()) {
-    times.emplace(group_);
-    context.gradients = &times->gradients();
+    if (header_.step > 0) {
+      TimesOfRanks::forget(group_, config_.run_folder(), log_);
+    } else {
+      times.emplace(group_);
+      context.gradients = &times->gradients();
+    }
   }
   if (options_.before_steps) options_.before_steps();
   parts_.strategy->train(context);

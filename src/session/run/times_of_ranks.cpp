@@ -1,5 +1,6 @@
 #include "run/times_of_ranks.hpp"
 
+#include <filesystem>
 #include <limits>
 
 #include "unisono/records/recorded_times.hpp"
@@ -9,6 +10,7 @@ namespace {
 
 constexpr int kTag = comm::Communicator::kGatherTag + 1;  // before anything is noted
 constexpr int kQuestions = 20;
+constexpr const char *kGradients = "/gradients.jsonl", *kMessages = "/messages.jsonl";
 
 /// By how much rank 0's clock is ahead of this rank's.
 double ask_for_time(comm::Communicator& group, const Clock& clock) {
@@ -65,8 +67,16 @@ void TimesOfRanks::write(const std::string& folder) {
   const std::vector<comm::Arrival> messages = group_.gather_joined(group_.take_arrivals());
   const std::vector<records::GradientTime> gradients = group_.gather_joined(own);
   if (!group_.is_root()) return;
-  records::write_gradient_times(folder + "/gradients.jsonl", gradients);
-  records::write_message_times(folder + "/messages.jsonl", messages);
+  records::write_gradient_times(folder + kGradients, gradients);
+  if (!messages.empty()) records::write_message_times(folder + kMessages, messages);
+}
+
+void TimesOfRanks::forget(const comm::Communicator& group, const std::string& folder, Log& log) {
+  if (!group.is_root()) return;
+  std::error_code ignored;
+  for (const char* name : {kGradients, kMessages}) std::filesystem::remove(folder + name, ignored);
+  log.warning(
+      "communication.record_times: a resumed run has no recorded times, since those of its first part are gone");
 }
 
 }  // namespace unisono::session

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/parallel/step_terms.hpp"
 
@@ -20,8 +21,10 @@ class TimesOfRanks {
 
   /// Where this rank's gradients are to be noted, in seconds of its clock.
   std::vector<parallel::TimedGradient>& gradients() { return gradients_; }
-  /// Writes gradients.jsonl and messages.jsonl, and ends. Collective.
+  /// Writes gradients.jsonl and messages.jsonl, and ends; not messages.jsonl where there were none. Collective.
   void write(const std::string& folder);
+  /// Removes both, where a resumed run would have those of a part only, and says so.
+  static void forget(const comm::Communicator& group, const std::string& folder, Log& log);
 
  private:
   comm::Communicator& group_;

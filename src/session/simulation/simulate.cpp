@@ -22,6 +22,7 @@
 #include "unisono/base/rounded.hpp"
 #include "unisono/base/virtual_runtime.hpp"
 #include "unisono/comm/simulated.hpp"
+#include "unisono/records/metrics_log.hpp"
 #include "unisono/records/recorded_times.hpp"
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/abilities.hpp"
@@ -35,6 +36,8 @@ namespace {
 
 using settings::SimulationSettings;
 using settings::StepTimes;
+
+constexpr const char* kFailures = "/failures.json";  // of a run folder
 
 /// A factor of mean 1. \param spread standard deviation of its logarithm
 double lognormal(double spread, RandomStream& random) {
@@ -112,13 +115,14 @@ comm::RecordedArrivals arrivals_of(const SimulationSettings& settings) {
   if (settings.message_times.empty()) return {};
   const std::vector<comm::Arrival> times =
       records::read_message_times(settings.message_times, "simulation.message_times");
+  int recorded = 0;
   for (const comm::Arrival& one : times) {
-    if (const int rank = std::max(one.from, one.to); rank >= settings.ranks) {
-      throw DataError(
-          fmt::format("simulation.message_times: {} has messages of rank {}, but there are {}; simulate as "
-                      "many ranks as were recorded",
-                      settings.message_times, rank, count_of(settings.ranks, "rank")));
-    }
+    recorded = std::max({recorded, one.from + 1, one.to + 1});
+  }
+  if (recorded != settings.ranks) {
+    throw DataError(fmt::format("simulation.message_times: {} has messages of {}, but {} simulated; simulate as many",
+                                settings.message_times, count_of(recorded, "rank"),
+                                settings.ranks == 1 ? "1 is" : fmt::format("{} are", settings.ranks)));
   }
   return comm::RecordedArrivals(times);
 }
@@ -211,8 +215,10 @@ class Timeline {
 /// Which of the simulated hosts are there.
 class Hosts {
  public:
-  explicit Hosts(const SimulationSettings& settings)
+  /// \param least_ranks with which the run can go on
+  Hosts(const SimulationSettings& settings, std::int64_t least_ranks)
       : settings_(settings),
+        least_ranks_(least_ranks),
         needed_((settings.ranks + settings.ranks_per_host - 1) / settings.ranks_per_host),
         all_(needed_ + settings.spare_hosts) {}
 
@@ -223,11 +229,13 @@ class Hosts {
     const std::int64_t there = std::min(needed_, there_at(seconds));
     return static_cast<int>(std::min(settings_.ranks, there * settings_.ranks_per_host));
   }
-  /// The first moment, from this one on, at which a host is there.
+  /// The first moment, from this one on, at which enough are there.
   double first_there_after(double seconds) const {
-    if (there_at(seconds) > 0) return seconds;
+    if (ranks_at(seconds) >= least_ranks_) return seconds;
     double first = std::numeric_limits<double>::infinity();
-    for (const double again : there_again_) first = again > seconds ? std::min(first, again) : first;
+    for (const double again : there_again_) {
+      if (again > seconds && ranks_at(again) >= least_ranks_) first = std::min(first, again);
+    }
     return first;
   }
 
@@ -237,7 +245,7 @@ class Hosts {
   }
 
   const SimulationSettings& settings_;
-  std::int64_t needed_, all_;
+  std::int64_t least_ranks_, needed_, all_;
   std::vector<double> there_again_;  ///< when failed hosts are
 };
 
@@ -249,13 +257,14 @@ class Simulation {
         config_(config),
         options_(options),
         threads_(threads),
-        hosts_(config.simulation),
+        hosts_(config.simulation, config.strategy.servers + 1),
         costs_(config.simulation, static_cast<std::uint64_t>(config.seed)),
         delays_(delays_of(config.simulation, static_cast<std::uint64_t>(config.seed))),
         arrivals_(arrivals_of(config.simulation)) {
     if (!config.simulation.failure_times.empty()) {
       failure_times_ = records::read_failure_times(config.simulation.failure_times, "simulation.failure_times");
     }
+    if (options.existing == records::Existing::resume) go_on();
     options_.before_steps = [this] { steps_begin_ = std::min(steps_begin_, runtime_->seconds()); };
     options_.before_checkpoint = [this](std::int64_t step) { pass_checkpoint(step); };
   }
@@ -271,9 +280,10 @@ class Simulation {
     require_examples_for_all(config_, (*set)->info().train);
     const Stopwatch watch;
     while (fails()) start_again();
-    if (config_.simulation.has_failures()) conclude();
+    const bool has_trained = result_.status != RunStatus::already_complete;
+    if (config_.simulation.has_failures() && has_trained) conclude();
     if (!arrivals_.empty()) say_arrivals();
-    if (options_.results == Results::in_folder) {
+    if (options_.results == Results::in_folder && has_trained) {
       records::write_text_file(config_.run_folder() + "/timeline.json", timeline_.json().dump() + "\n");
     }
     if (cost != nullptr) {
@@ -295,7 +305,7 @@ class Simulation {
     VirtualRuntime runtime(
         threads_,
         [this](int rank, std::int64_t examples, std::uint64_t number) {
-          const double waits = wait_for_start(rank);
+          const double waits = wait_for_start(static_cast<std::size_t>(rank), steps_begin_, runtime_->seconds());
           const double seconds = costs_.seconds(rank, examples, static_cast<std::uint64_t>(lost_.failures), number);
           timeline_.add(rank, runtime_->seconds() + waits, seconds);
           return waits + seconds;
@@ -304,7 +314,7 @@ class Simulation {
     runtime_ = &runtime;
     comm::SimulatedNetwork network = network_of(config_.simulation);
     if (!arrivals_.empty()) network.recorded = &arrivals_;
-    if (began_ == 0) network.starts = delays_;
+    network.starts = waits_for_start();
     const bool has_failed = comm::run_simulated(
         runtime, hosts_.ranks_at(now_), network,
         [&](comm::Communicator& group) {
@@ -338,7 +348,7 @@ class Simulation {
                                           {"seconds_between_checkpoints", lost_.interval},
                                           {"shares", shares},
                                           {"events", events_}};
-    records::write_text_file(config_.run_folder() + "/failures.json", found.dump(2) + "\n");
+    records::write_text_file(config_.run_folder() + kFailures, found.dump(2) + "\n");
   }
 
   /// The mean of the distribution, or of what has happened.
@@ -360,10 +370,35 @@ class Simulation {
     return now_ - mean * std::log1p(-static_cast<double>(random.uniform()));
   }
 
-  /// For how long a rank does not compute yet. Ranks are late only at the first start, which began at second 0.
-  double wait_for_start(int rank) const {
-    if (began_ > 0) return 0;
-    return std::max(0.0, steps_begin_ + delays_[static_cast<std::size_t>(rank)] - runtime_->seconds());
+  /// How long after `seconds` a rank begins. \param begin when the others have begun
+  double wait_for_start(std::size_t rank, double begin, double seconds) const {
+    return std::max(0.0, begin + delays_[rank] - seconds);
+  }
+  /// For each rank, how long after the present start.
+  std::vector<double> waits_for_start() const {
+    const double begin = std::min(steps_begin_, now_);  // it is not known before the first start
+    std::vector<double> waits;
+    for (std::size_t rank = 0; rank < delays_.size(); ++rank) waits.push_back(wait_for_start(rank, begin, now_));
+    return waits;
+  }
+
+  /// Continues a run that was interrupted: its failures count, and nobody is late any more.
+  void go_on() {
+    std::ranges::fill(delays_, 0);
+    const nlohmann::ordered_json before = records::read_object(config_.run_folder() + kFailures);
+    if (before.empty()) return;
+    try {
+      began_ = now_ = before.at("seconds");
+      lost_ = {.failures = before.at("failures"),
+               .checkpoints = before.at("checkpoints"),
+               .for_checkpoints = before.at("shares").at("checkpoints").get<double>() * now_,
+               .made_again = before.at("shares").at("made_again").get<double>() * now_,
+               .restarts = before.at("shares").at("restarts").get<double>() * now_};
+      events_ = before.at("events");
+    } catch (const nlohmann::json::exception& error) {
+      throw CheckpointError(fmt::format("{}{} is damaged: {}; remove it to count failures from here on",
+                                        config_.run_folder(), kFailures, error.what()));
+    }
   }
 
   void say_arrivals() {
@@ -405,7 +440,7 @@ class Simulation {
     if (in_vain_ == kMostInVain) {
       throw TrainingError(
           fmt::format("{} simulated failures in a row came before a new checkpoint: write them more often "
-                      "(checkpoint.every_steps), or raise simulation.hours_between_failures",
+                      "(checkpoint.every_steps), or let hosts fail less often",
                       kMostInVain));
     }
     options_.existing = records::Existing::resume;
