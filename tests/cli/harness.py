@@ -297,12 +297,12 @@ class BinaryTest(unittest.TestCase):
 
 def processes():
     """Of every process that still runs: its id, its name, its parent's id and its session's id."""
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+    for process in pathlib.Path("/proc").glob("[0-9]*"):  # not "*/stat", for which it may find one that just ends
         with contextlib.suppress(OSError):
-            name, figures = stat.read_text().split("(", 1)[1].rsplit(")", 1)
+            name, figures = (process / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
             state, parent, _, session = figures.split()[:4]
             if state != "Z":
-                yield int(stat.parent.name), name, int(parent), int(session)
+                yield int(process.name), name, int(parent), int(session)
 
 
 def ranks_of(process):
