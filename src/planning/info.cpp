@@ -270,8 +270,8 @@ void info(comm::Communicator& world, const settings::Config& given, const InfoOp
   const auto strategy = strategies::make_strategy(asked.strategy);
   const auto backend = kernels::make_cpu_backend(placement.threads);
   LocalReducer reducer;
-  models::ModelContext context = session::model_context(*backend, reducer, strategy->steps_together(), asked);
-  context.training_examples = data.train;
+  const models::ModelContext context =
+      session::model_context(*backend, reducer, strategy->steps_together(), asked, data);
   const session::ModelOfRank of_rank(asked, session::inputs_of(data), context);
   models::Model* const model = &of_rank.whole();
   const Placing placing(world, asked, {of_rank.model(), *backend, data, *strategy});

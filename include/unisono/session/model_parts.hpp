@@ -229,6 +229,9 @@ class ModelOfRank {
 /// The context for models::make_model. \param data the set to train on; may be null
 models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
                                    const settings::Config& config, data::Dataset* data = nullptr);
+/// The same for a set of which only shapes and numbers of examples are known.
+models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
+                                   const settings::Config& config, const data::DatasetInfo& data);
 
 /// How the workers divide the micro-batches of a step: if the workers step together and there are enough micro-batches,
 /// each worker gets whole ones.

@@ -34,8 +34,8 @@ class PipelinePredictor {
         stages_(config.stages()),
         replicas_(ranks.all() / stages_),
         strategy_(strategies::make_strategy(config.strategy)),
-        context_(session::model_context(planned.backend, alone_, strategy_->steps_together(), config)),
-        of_rank_(config, session::inputs_of(planned.data), with(context_, planned.data.train)),
+        context_(session::model_context(planned.backend, alone_, strategy_->steps_together(), config, planned.data)),
+        of_rank_(config, session::inputs_of(planned.data), context_),
         plan_(config, of_rank_.model(), planned.backend, planned.data, *strategy_, abilities()) {
     session::require_stages(config, of_rank_.model(), planned.backend, ranks.all());
     placed_ = session::place_model(plan_, config);
@@ -46,10 +46,6 @@ class PipelinePredictor {
   settings::Config chosen() const { return session::chosen(plan_, config_, placed_).config; }
 
  private:
-  static models::ModelContext with(models::ModelContext context, Index training_examples) {
-    context.training_examples = training_examples;
-    return context;
-  }
   session::RankAbilities abilities() const;
   void add_passes(double gradient);
   void add_messages(parallel::PlacementProblem& problem);
@@ -180,10 +176,8 @@ Prediction PipelinePredictor::predict() {
                                       largest * traffic->touched_floats);
     for (const Exchange& exchange : traffic->exchanges) add(exchange);
   }
-  const auto batch = static_cast<double>(config_.train.batch_size), own = batch / ranks_.all();
-  made_.examples_per_second = batch / made_.seconds();
-  const double alone = own / planned_.profile.one_rank.whole_steps().at(own);
-  made_.efficiency = made_.examples_per_second / (alone * ranks_.all());
+  const auto batch = static_cast<double>(config_.train.batch_size);
+  made_.set_speed(planned_.profile, batch, batch / ranks_.all());
   for (int stage = 0; stage < stages_; ++stage) {
     made_.memory_bytes =
         std::max(made_.memory_bytes, session::sum(plan_.memory(placed_.sizes, placed_.placement, stage)));

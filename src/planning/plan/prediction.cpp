@@ -31,6 +31,12 @@ const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
 
 }  // namespace
 
+void Prediction::set_speed(const Profile& profile, double batch, double of_rank) {
+  examples_per_second = batch / seconds();
+  const double alone = of_rank / profile.one_rank.whole_steps().at(of_rank);
+  efficiency = examples_per_second / (alone * ranks.all());
+}
+
 ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
                                    const strategies::Traffic* traffic) {
   const bool is_alone = ranks.all() == 1;
@@ -60,8 +66,7 @@ std::int64_t memory_of_rank(const settings::Config& config, const Ranks& ranks, 
                             const data::DatasetInfo& data, std::int64_t process_bytes, bool tries) {
   const auto strategy = strategies::make_strategy(config.strategy);
   LocalReducer alone;
-  models::ModelContext context = session::model_context(backend, alone, strategy->steps_together(), config);
-  context.training_examples = data.train;
+  const models::ModelContext context = session::model_context(backend, alone, strategy->steps_together(), config, data);
   const session::ModelOfRank of_rank(config, session::inputs_of(data), context);
   session::MemoryContext rank{.config = config,
                               .model = of_rank.model(),
@@ -230,19 +235,10 @@ void Predictor::add(const Exchange& exchange) {
   const double every = exchange.every_steps;
   made_.sent_bytes += cost.sent_bytes / every;
   made_.messages += cost.copying / every;
-  switch (exchange.during) {
-    case During::nothing:
-      made_.exposed += cost.link / every;
-      break;
-    case During::backward:
-      made_.exposed += exposed_of_buckets(exchange) / every;
-      break;
-    case During::gradient:
-      made_.exposed += std::max(cost.link - made_.gradient, 0.0) / every;
-      break;
-    case During::period:
-      made_.exposed += std::max(cost.link / every - made_.gradient - made_.update, 0.0);
-      break;
+  if (exchange.during == During::backward) {
+    made_.exposed += exposed_of_buckets(exchange) / every;
+  } else {
+    made_.exposed += exposed(exchange, cost.link, {.passes = made_.gradient, .step = made_.gradient + made_.update});
   }
 }
 
@@ -269,9 +265,7 @@ Prediction Predictor::predict() {
                                       traffic_.touched_floats);
     for (const Exchange& exchange : traffic_.exchanges) add(exchange);
   }
-  made_.examples_per_second = batch / made_.seconds();
-  const double alone = examples / planned_.profile.one_rank.whole_steps().at(examples);
-  made_.efficiency = made_.examples_per_second / (alone * ranks_.all());
+  made_.set_speed(planned_.profile, batch, examples);
   made_.memory_bytes = memory_of_rank(planned_, way_.config, ranks_);
   return made_;
 }

@@ -33,6 +33,9 @@ struct Prediction {
   double examples_per_second = 0;  ///< of all ranks
   double efficiency = 0;           ///< of as many ranks that are each as fast as one alone
   std::int64_t memory_bytes = 0;   ///< of a rank
+
+  /// Sets both from `ranks` and seconds(). \param batch examples of a step \param of_rank those of a rank
+  void set_speed(const Profile& profile, double batch, double of_rank);
 };
 
 /// What a rank computes in a step, before any message.

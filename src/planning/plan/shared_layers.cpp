@@ -62,9 +62,7 @@ class SharedLayersPredictor {
 
  private:
   models::ModelContext context() {
-    models::ModelContext context = session::model_context(*backend_, *one_rank_, strategy_->steps_together(), config_);
-    context.training_examples = planned_.data.train;
-    return context;
+    return session::model_context(*backend_, *one_rank_, strategy_->steps_together(), config_, planned_.data);
   }
   models::Model& part() const { return *parts_.front(); }
   double share() const {
@@ -153,10 +151,8 @@ Prediction SharedLayersPredictor::predict() {
                                        share() * traffic->touched_floats);
     for (const Exchange& exchange : traffic->exchanges) add(exchange);
   }
-  const auto batch = static_cast<double>(config_.train.batch_size), of_rank = batch / ranks_.all();
-  made_.examples_per_second = batch / made_.seconds();
-  const double alone = of_rank / planned_.profile.one_rank.whole_steps().at(of_rank);
-  made_.efficiency = made_.examples_per_second / (alone * ranks_.all());
+  const auto batch = static_cast<double>(config_.train.batch_size);
+  made_.set_speed(planned_.profile, batch, batch / ranks_.all());
   made_.memory_bytes = memory_of_rank(planned_, config_, ranks_);
   return made_;
 }

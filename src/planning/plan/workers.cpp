@@ -14,8 +14,7 @@ Prediction predict_workers(const Planned& planned, const Way& way) {
   if (profile.workers.examples.empty()) {
     throw ConfigError(
         "the profile does not say how long threads take that make steps of their own; measure with this strategy on "
-        "one "
-        "rank, with memory for as many models as threads");
+        "one rank, with memory for as many models as threads");
   }
   const auto threads = static_cast<double>(profile.threads);
   const auto examples = static_cast<double>(way.config.train.batch_size);
@@ -27,8 +26,7 @@ Prediction predict_workers(const Planned& planned, const Way& way) {
   const double touching =
       touching_seconds(profile.workers, examples, states, planned.model.layout().size(), traffic->touched_floats);
   made.update = (profile.workers.updates().at(examples) + touching) / threads;
-  made.examples_per_second = examples / made.seconds();
-  made.efficiency = made.examples_per_second * profile.one_rank.whole_steps().at(examples) / examples;
+  made.set_speed(profile, examples, examples);
   settings::Config config = way.config;
   config.strategy.threads = profile.threads;
   made.memory_bytes = memory_of_rank(planned, config, made.ranks);

@@ -141,6 +141,13 @@ models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, 
   return context;
 }
 
+models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
+                                   const settings::Config& config, const data::DatasetInfo& data) {
+  models::ModelContext context = model_context(backend, reducer, steps_together, config);
+  context.training_examples = data.train;
+  return context;
+}
+
 data::MicroBatchSharing micro_batch_sharing(const settings::Config& config, int workers) {
   if (config.train.accumulate > 1) return data::MicroBatchSharing::sliced;
   if (!strategies::traits_of(config.strategy).steps_together) return data::MicroBatchSharing::own;

@@ -199,8 +199,7 @@ std::string predicted_timeline(const settings::Config& given, const data::Datase
   const auto backend =
       kernels::make_cpu_backend(place_rank(*alone, NodePlace(*alone), config.train.threads, log).threads);
   LocalReducer reducer;
-  models::ModelContext context = model_context(*backend, reducer, strategy->steps_together(), config);
-  context.training_examples = data.train;
+  const models::ModelContext context = model_context(*backend, reducer, strategy->steps_together(), config, data);
   const ModelOfRank of_rank(config, inputs_of(data), context);
   require_placeable(config, of_rank.model(), *backend);
   const StagePlan plan(config, of_rank.model(), *backend, data, *strategy,

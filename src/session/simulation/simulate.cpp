@@ -44,6 +44,11 @@ double lognormal(double spread, RandomStream& random) {
   return std::exp(spread * random.normal() - spread * spread / 2);
 }
 
+/// \param mean of the exponential distribution
+double exponential(double mean, RandomStream& random) {
+  return -mean * std::log1p(-static_cast<double>(random.uniform()));
+}
+
 /// What ranks' computations take.
 class StepCosts {
  public:
@@ -103,22 +108,18 @@ std::vector<double> delays_of(const SimulationSettings& settings, std::uint64_t 
   for (std::size_t rank = 0; rank < ranks && settings.late_share > 0; ++rank) {
     RandomStream random(seed, Purpose::simulation, std::numeric_limits<std::uint64_t>::max(),
                         static_cast<std::uint32_t>(rank));
-    if (random.uniform() < settings.late_share) {
-      delays[rank] = -settings.late_seconds * std::log1p(-static_cast<double>(random.uniform()));
-    }
+    if (random.uniform() < settings.late_share) delays[rank] = exponential(settings.late_seconds, random);
   }
   return delays;
 }
 
-/// When the messages of a recorded run arrived. \throws DataError where it had more ranks
+/// When the messages of a recorded run arrived. \throws DataError where it had another number of ranks
 comm::RecordedArrivals arrivals_of(const SimulationSettings& settings) {
   if (settings.message_times.empty()) return {};
   const std::vector<comm::Arrival> times =
       records::read_message_times(settings.message_times, "simulation.message_times");
   int recorded = 0;
-  for (const comm::Arrival& one : times) {
-    recorded = std::max({recorded, one.from + 1, one.to + 1});
-  }
+  for (const comm::Arrival& one : times) recorded = std::max({recorded, one.from + 1, one.to + 1});
   if (recorded != settings.ranks) {
     throw DataError(fmt::format("simulation.message_times: {} has messages of {}, but {} simulated; simulate as many",
                                 settings.message_times, count_of(recorded, "rank"),
@@ -154,8 +155,7 @@ void require_memory(const settings::Config& config, const data::DatasetInfo& dat
   const auto backend = kernels::make_cpu_backend(1);
   LocalReducer alone;
   const auto strategy = strategies::make_strategy(config.strategy);
-  models::ModelContext context = model_context(*backend, alone, strategy->steps_together(), config);
-  context.training_examples = data.train;
+  const models::ModelContext context = model_context(*backend, alone, strategy->steps_together(), config, data);
   const ModelOfRank of_rank(config, inputs_of(data), context);
   const auto needed = static_cast<double>(predict_memory_of_all({.config = config,
                                                                  .model = of_rank.model(),
@@ -367,7 +367,7 @@ class Simulation {
     if (mean == 0) return std::numeric_limits<double>::infinity();
     RandomStream random(static_cast<std::uint64_t>(config_.seed), Purpose::simulation,
                         static_cast<std::uint64_t>(lost_.failures), std::numeric_limits<std::uint32_t>::max());
-    return now_ - mean * std::log1p(-static_cast<double>(random.uniform()));
+    return now_ + exponential(mean, random);
   }
 
   /// How long after `seconds` a rank begins. \param begin when the others have begun
