@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """slurm/train.sbatch: begins, resumes and requeues; the test of it under a real Slurm needs a cluster."""
+import shutil
 import unittest
 
 from fakes import ROOT, ScriptTest
@@ -163,6 +164,25 @@ class Sbatch(ScriptTest):
         self.assertEqual(result.returncode, 0, result)
         self.assertEqual(self.calls("scancel"), ["scancel --signal=KILL 7.5"])
         self.assertIn(" --overlap --nodes=2 --ntasks=4 --nodelist=node1,node2 unisono train", self.trainings()[1])
+
+    def test_ranks_that_would_wait_for_one_that_is_gone_are_ended(self):
+        wait = "for i in {1..100}; do [[ ! -e cancelled ]] || exit 137; sleep 0.1; done; exit 1"
+        for says in ("node2: task 3: Killed", "node3: tasks 4-5,7: Segmentation fault (core dumped)",
+                     "node1: task 0: Exited with exit code 5"):
+            result = self.on_nodes(self.RESUMES + self.CHECKPOINT + f'echo "srun: error: {says}" >&2; ' + wait)
+            self.assertEqual(result.returncode, 0, result)
+            self.assertIn(f"srun: error: {says}\n", result.stderr)
+            self.assertIn("train.sbatch: restart 1, from step 7, on node1 node2 node3\n", result.stdout)
+            shutil.rmtree(self.folder / "runs")
+            (self.folder / "cancelled").unlink()
+        self.assertEqual(self.calls("scancel"), ["scancel --signal=KILL 7.5"] * 3)
+
+    def test_ranks_that_end_with_a_code_are_waited_for(self):
+        said = "srun: error: node1: task 0: Exited with exit code 75\nunisono: error: task 1: Killed\nwithout an end"
+        result = self.on_nodes(self.RESUMES + self.CHECKPOINT + f"printf '{said}' >&2; sleep 1.5; exit 5")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn(said, result.stderr)
+        self.assertEqual(self.calls("scancel"), [])
 
     def test_a_node_that_comes_back_ends_nothing(self):
         back = self.are("MIXED", "MIXED", "FAILING+DRAIN") + "sleep 0.5; "

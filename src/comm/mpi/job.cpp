@@ -58,10 +58,10 @@ class MpiJob::WaitMonitor {
     const auto is_silent = [this](int rank) { return !answers(rank); };
     const std::vector<int> group = place_.group.members, late = those(group, is_late);
     const std::vector<int> late_and_silent = those(late, is_silent);
-    if (!late_and_silent.empty()) throw_missing(late_and_silent, "arrive");
+    if (!late_and_silent.empty()) throw_silent(late_and_silent, "arrive");
     for (const std::vector<int>& ranks : {group, job_.everyone_.members}) {
       const std::vector<int> silent = those(ranks, is_silent);
-      if (!silent.empty()) throw_missing(silent, "answer a rank that waits");
+      if (!silent.empty()) throw_silent(silent, "answer a rank that waits");
     }
     if (!late.empty()) throw_missing(late, "arrive");
     const double seconds = place_.group.timeout_seconds;
@@ -80,6 +80,11 @@ class MpiJob::WaitMonitor {
     std::vector<int> found;
     std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(found), holds);
     return found;
+  }
+
+  [[noreturn]] void throw_silent(const std::vector<int>& ranks, std::string_view what) const {
+    job_.silent_.insert(ranks.begin(), ranks.end());
+    throw_missing(ranks, what);
   }
 
   [[noreturn]] void throw_missing(const std::vector<int>& ranks, std::string_view what) const {
@@ -206,9 +211,14 @@ bool MpiJob::meet() {
     {
       const std::lock_guard lock(progress_.mutex());
       control_.poll();
-      bool all_ended = true;
-      for (const auto& end : control_.ends()) all_ended &= end.has_value();
-      if (all_ended) return true;
+      int left = 0, silent = 0;
+      for (int rank = 0; rank < roster_.size(); ++rank) {
+        if (control_.ends()[static_cast<std::size_t>(rank)]) continue;
+        ++left;
+        if (silent_.contains(rank)) ++silent;
+      }
+      if (left == 0) return true;
+      if (left == silent) return false;
       if (!failure_known && control_.failed_rank() >= 0) {
         failure_known = true;
         since_failure.restart();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,8 +75,8 @@ class MpiJob {
   /// most a second for all operations together, since a peer that has failed, too, will never read them.
   void let_go(mpi::Operation& operation) noexcept;
 
-  /// Waits until all ranks have announced their end, or until five seconds after the first failure became known.
-  /// \return whether all have
+  /// Waits until all ranks have announced their end, or until five seconds after the first failure became known; not
+  /// for ranks that did not answer this one. \return whether all have
   bool meet();
   /// From now on `meet` waits at most so long.
   void limit_end(double seconds) { end_limit_ = seconds; }
@@ -93,6 +94,7 @@ class MpiJob {
   std::optional<double> end_limit_;  ///< seconds
   mpi::Control control_;
   mpi::Progress progress_;  // last: its thread ends first
+  std::set<int> silent_;  ///< ranks that did not answer this one
   std::atomic<bool> gave_up_ = false;
   std::mutex letting_go_;  ///< several threads may fail at once
   std::optional<Stopwatch> since_letting_go_;
