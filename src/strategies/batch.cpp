@@ -37,6 +37,7 @@ class BatchStrategy final : public Strategy {
   void train(TrainContext& run) override;
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
   int portions(const models::Model& model, const data::DatasetInfo& data) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
 
  private:
   void count(TrainContext& run, const optim::BatchIteration& iteration, const DividedFunction& function) const;
@@ -101,6 +102,16 @@ std::int64_t most_nodes(std::int64_t portions, int ranks) {
   return most;
 }
 
+/// Nodes of the tree that a rank has at the end of a pass, at most, where no portion moves.
+std::int64_t nodes_of_pass(std::int64_t portions, int ranks) {
+  const comm::SumTree tree(static_cast<int>(portions));
+  std::int64_t most = 1;
+  for (int rank = 0; rank < ranks; ++rank) {
+    most = std::max<std::int64_t>(most, std::ssize(tree.cover(comm::slice_of(portions, rank, ranks))));
+  }
+  return most;
+}
+
 /// Gradients of nodes of the tree; with several ranks also one of portions that moved here, and the shards of the
 /// others' nodes, of which each has about two.
 std::int64_t BatchStrategy::extra_bytes(const models::Model& model, int ranks, int) const {
@@ -108,6 +119,23 @@ std::int64_t BatchStrategy::extra_bytes(const models::Model& model, int ranks, i
   const std::int64_t n = model.layout().size(), portions = settings_.portions > 0 ? settings_.portions : kMostPortions;
   const std::int64_t nodes = most_nodes(portions, ranks) + (ranks > 1 ? 1 : 0);
   return static_cast<std::int64_t>(sizeof(float)) * (nodes * n + (ranks > 1 ? 2 * n * (ranks - 1) / ranks : 0));
+}
+
+/// Of an evaluation, and of an iteration's work on the vectors, of which each rank has its shards.
+std::optional<Traffic> BatchStrategy::traffic(const models::Model& model, int ranks, int states) const {
+  constexpr double kOwn = 10, kEach = 2;  // floats that an iteration touches, beside each vector that is kept: twice
+  constexpr double kReductions = 5;       // of a number: values, slopes, whether all ranks are at the same point, …
+  constexpr Index kProducts = 3;          // dot products of each vector that is kept, in one reduction
+  if (model.alternating() != nullptr) return {};
+  const Index n = model.layout().size();
+  const Index number = VectorShards(n, ranks).pieces() * Index{sizeof(double) / sizeof(float)};  // a sum's, in floats
+  const std::int64_t nodes = nodes_of_pass(settings_.portions > 0 ? settings_.portions : kMostPortions, ranks);
+  Traffic traffic{.touched_floats = (kOwn + kEach * states) * static_cast<double>(n) / ranks,
+                  .makes_serial_steps = true};
+  traffic.exchanges.push_back({.pattern = Pattern::gather, .floats = (1 + nodes) * n / ranks});
+  traffic.exchanges.push_back({.floats = kProducts * states * number});
+  traffic.exchanges.push_back({.floats = number, .every_steps = 1 / kReductions});
+  return traffic;
 }
 
 void BatchStrategy::train(TrainContext& run) {

@@ -15,6 +15,10 @@ DEEP = NETWORK.replace(
 ).replace("learning_rate = 0.1", "learning_rate = 0.001")
 # Norms between dense layers, which ranks then cannot share.
 ONLY_STAGES = DEEP.replace("units = 700 }", 'units = 700 }, { kind = "layer_norm" }')
+WHOLE_BATCH = (
+    *("--unset", "optimizer.learning_rate", "--unset", "optimizer.momentum", "--unset", "train.batch_size"),
+    *settings("optimizer.kind=lbfgs", "strategy.kind=batch"),
+)
 
 
 class Plan(BinaryTest):
@@ -305,6 +309,30 @@ class Plan(BinaryTest):
         line = f"memory_mebibytes = {float(mebibytes)}"
         path.write_text(re.sub(r"^memory_mebibytes = .*$", line, path.read_text(), flags=re.MULTILINE))
 
+    def test_passes_of_whole_batch_methods_are_predicted(self):
+        words = (*WHOLE_BATCH, "--save-profile", "passes.toml")
+        here = self.plan(*words, ranks=2)
+        self.assertEqual(here["batch_size"], 240)
+        by_ranks = {way["ranks_per_host"]: way for way in here["predictions"]}
+        self.assertEqual(set(by_ranks), {1, 2})
+        self.assertAlmostEqual(by_ranks[1]["efficiency"], 1)
+        for way in by_ranks.values():
+            self.assertTrue(way["serial_steps"])
+            self.assertAlmostEqual(way["epoch_seconds"], way["seconds"]["step"])
+            self.assertAlmostEqual(way["examples_per_second"], 240 / way["seconds"]["step"])
+        there = self.plan(*WHOLE_BATCH, "--profile", "passes.toml", "--hosts", "1,4", "--link-mbit", "100")
+        far = next(way for way in there["predictions"] if way["hosts"] == 4)
+        # Each rank sends its shard of θ, and those of its node of the tree of portions, to six ranks of other hosts.
+        [parameters] = re.findall(r'^model = "([\d,]+) parameters', (self.folder / "passes.toml").read_text(), re.M)
+        floats = 2 * int(parameters.replace(",", "")) / 8
+        self.assertGreater(far["sent_bytes_per_host"], 2 * 6 * 4 * floats)
+        self.assertLess(far["sent_bytes_per_host"], 1.2 * 2 * 6 * 4 * floats + 10_000)
+        self.succeed("train", "net.toml", *WHOLE_BATCH, *settings("train.epochs=3"), "--output", "passes", ranks=2)
+        table = self.succeed("plan", "passes", "--grade", "--profile", "passes.toml").out
+        self.assertIn("predicted for 1 host × 2 ranks of 1 thread", table)
+        error = self.unisono("plan", "passes", "--noise-scale").err
+        self.assertIn("a step of optimizer.kind = \"lbfgs\" takes the whole set", error)
+
     def test_a_run_that_cannot_be_graded_is_refused(self):
         self.train("run", config="net.toml")
         for words, ranks, code, message in (
@@ -387,10 +415,8 @@ class Plan(BinaryTest):
             tuple(settings("fault.emulated_seconds=0.1")): "[fault]",
             tuple(settings("train.micro_batches=4")): "micro_batches",
             tuple(settings("train.batch_size=largest")): "batch_size",
-            (
-                *("--unset", "optimizer.learning_rate", "--unset", "optimizer.momentum", "--unset", "train.batch_size"),
-                *settings("optimizer.kind=lbfgs", "strategy.kind=batch"),
-            ): "mini-batches",
+            (*WHOLE_BATCH, "--features", "5", "--classes", "2"): "it measures portions of the training set",
+            (*WHOLE_BATCH, "--profile", "profile.toml"): "of another model",
             ("--features", "5", "--classes", "2", *settings("model.kind=linear")): "plan: it predicts networks",
         }.items():
             with self.subTest(words):

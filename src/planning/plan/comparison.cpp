@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "plan/passes.hpp"
 #include "plan/pipelines.hpp"
 #include "plan/shared_layers.hpp"
 #include "plan/workers.hpp"
@@ -43,6 +44,7 @@ bool is_alone(const Line& line) {
 
 Prediction predicted(const Planned& planned, const Way& way, const Ranks& ranks) {
   if (strategies::make_strategy(way.config.strategy)->has_workers(planned.model)) return predict_workers(planned, way);
+  if (way.config.whole_batch()) return predict_pass(planned, way, ranks);
   if (way.config.stages() > 1) return predict_pipeline(planned, way, ranks);
   return way.config.replica.tensor > 1 ? predict_shared_layers(planned, way, ranks) : predict(planned, way, ranks);
 }
@@ -69,7 +71,8 @@ void Comparison::predict(const Planned& planned, const Way& way, const std::set<
     }
     const int replicas = ranks.all() / of_replica;
     const bool has_workers = strategy->has_workers(planned.model);
-    if (ranks.all() == 1 && !strategy->traits().on_one_rank && !has_workers) continue;
+    const bool suits_one = strategy->traits().on_one_rank || strategy->traits().whole_batch || has_workers;
+    if (ranks.all() == 1 && !suits_one) continue;
     if (ranks.all() > 1 && has_workers) {
       why = "threads that make steps of their own are known to plan on one rank only";
       continue;
@@ -176,12 +179,13 @@ void Comparison::predict(const Planned& planned, const std::vector<int>& hosts, 
   std::set<Ranks> all = {{1, 1}};
   for (const int number : hosts) {
     const Ranks ranks{number, static_cast<int>(profile_.ranks_per_host)};
-    if (config_.train.batch_size >= ranks.all()) {
+    if (step_examples() >= ranks.all()) {
       all.insert(ranks);
     } else {
       unfit_.push_back(
-          {ranks_text(ranks), fmt::format("a step has {}, fewer than there are ranks; raise train.batch_size",
-                                          count_of(config_.train.batch_size, "example"))});
+          {ranks_text(ranks), fmt::format("a step has {}, fewer than there are ranks{}",
+                                          count_of(step_examples(), "example"),
+                                          config_.whole_batch() ? "" : "; raise train.batch_size")});
     }
   }
   for (const Way& way : ways_.fit) predict(planned, way, all);
@@ -333,7 +337,7 @@ std::string Comparison::text(const std::string& config_path) const {
   const Line& chosen = recommended();
   std::string text =
       fmt::format("{}: {} a step, ranks of {} on {}; predictions, the fastest first\n", config_.name,
-                  count_of(config_.train.batch_size, "example"), count_of(profile_.threads, "thread"), profile_.cpu);
+                  count_of(step_examples(), "example"), count_of(profile_.threads, "thread"), profile_.cpu);
   text += table();
   text +=
       "  messages: compressing, mixing and copying them; sent: by a host to others, in a step; of ranks: of the speed "
@@ -382,7 +386,7 @@ nlohmann::ordered_json Comparison::json_of(const Line& line) const {
 }
 
 nlohmann::ordered_json Comparison::json() const {
-  nlohmann::ordered_json json = {{"name", config_.name}, {"batch_size", config_.train.batch_size}};
+  nlohmann::ordered_json json = {{"name", config_.name}, {"batch_size", step_examples()}};
   json["predictions"] = nlohmann::ordered_json::array();
   for (const auto* lines : {&lines_, &over_limit_}) {
     for (const Line& line : *lines) json["predictions"].push_back(json_of(line));

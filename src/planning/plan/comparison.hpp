@@ -17,6 +17,11 @@
 
 namespace unisono::planning {
 
+/// Examples of a step of all ranks: those of the whole training set where a method passes over it.
+inline Index examples_of_step(const settings::Config& config, const data::DatasetInfo& data) {
+  return config.whole_batch() ? data.train : config.train.batch_size;
+}
+
 /// A line of the table.
 struct Line {
   const Way* way;
@@ -45,6 +50,7 @@ class Comparison {
   double epoch_seconds(const Line& line) const {
     return static_cast<double>(data_.train) / line.made.examples_per_second;
   }
+  Index step_examples() const { return examples_of_step(config_, data_); }
   void predict(const Planned& planned, const Way& way, const std::set<Ranks>& all);
   const Way* way_to_divide(const Planned& planned, const std::set<Ranks>& all) const;
   void propose_pipelines(const Planned& planned, const Way& way, const std::set<Ranks>& all);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bench/trial.hpp"
+#include "plan/passes.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/median.hpp"
@@ -24,6 +25,7 @@
 namespace unisono::planning {
 
 settings::Config alone(settings::Config config) {
+  if (config.whole_batch()) return config;  // which one rank trains as several do
   config.strategy = {.kind = strategies::kind_with(&strategies::StrategyTraits::on_one_rank)};
   config.train.accumulate = config.train.micro_batches = 1;
   config.replica.stages = config.replica.tensor = 1;
@@ -312,7 +314,7 @@ std::string identity_of(const Measured& measured) {
   const int states = optim::optimizer_state_vectors(measured.config.optimizer);
   return fmt::format("{}, {} flops an example, {}", count_of(measured.model.layout().parameters(), "parameter"),
                      grouped(std::llround(measured.model.flops_per_example())),
-                     count_of(states, "vector") + " of the optimizer");
+                     count_of(states, "vector") + (measured.config.whole_batch() ? " of a whole-batch method" : " of the optimizer"));
 }
 
 void require_same_model(const Profile& profile, const std::string& path, const Measured& measured) {
@@ -321,6 +323,7 @@ void require_same_model(const Profile& profile, const std::string& path, const M
     throw ConfigError(fmt::format("--profile {}: it is of another model ({}; here: {}); measure this one", path,
                                   profile.model, here));
   }
+  if (measured.model.staged() == nullptr) return;
   const auto segments = measured.model.staged()->network().cut_points().size() + 1;
   const auto known = profile.segments.forward.size();
   if (known == 0 || known == segments) return;
@@ -389,6 +392,28 @@ StepCurves time_workers(const Measured& measured, int threads) {
   return curves;
 }
 
+/// Gradients and updates of mini-batches. Collective. \param whole_fits whether a rank's memory has room for the model
+void time_steps(comm::Communicator& world, const Measured& measured, bool whole_fits, Profile& profile) {
+  const auto threads = static_cast<int>(profile.threads);
+  const auto rank = world.alone();
+  const auto time = [&](bool active, bool together) {
+    return time_curves(world, *rank, measured, threads, whole_fits, active, together);
+  };
+  profile.one_rank = time(world.is_root(), false);
+  profile.one_host = profile.ranks_per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
+  profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
+  if (whole_fits) time_whole_host(world, *rank, measured, profile);
+  const bool has_workers = strategies::make_strategy(measured.config.strategy)->has_workers(measured.model);
+  const bool all_fit = static_cast<double>(threads * measured.memory_bytes) <= profile.memory_limit();
+  if (has_workers && world.size() == 1 && all_fit) profile.workers = time_workers(measured, threads);
+  profile.segments = time_passes(world, measured, threads);
+  if (whole_fits) {
+    profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
+  } else {
+    profile.beside_waiting = {profile.all_hosts.examples, profile.all_hosts.gradient};  // of ways that do not fit
+  }
+}
+
 /// Collective.
 void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
   const auto whole = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
@@ -438,25 +463,16 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
                   .threads = threads,
                   .memory_mebibytes = std::isfinite(limit) ? std::floor(limit / (1 << 20)) : 0};
   const bool whole_fits = static_cast<double>(measured.memory_bytes) <= profile.memory_limit();
+  const bool by_portions = measured.config.whole_batch();
   log.info(fmt::format("measuring {} of {} on {}, and messages",
-                       whole_fits ? "steps" : "layers one by one, because a rank cannot hold all,",
+                       by_portions  ? "portions of the training set"
+                       : whole_fits ? "steps"
+                                    : "layers one by one, because a rank cannot hold all,",
                        measured.config.name, count_of(world.size(), "rank")));
-  const auto rank = world.alone();
-  const auto time = [&](bool active, bool together) {
-    return time_curves(world, *rank, measured, threads, whole_fits, active, together);
-  };
-  profile.one_rank = time(world.is_root(), false);
-  profile.one_host = per_host == 1 ? profile.one_rank : time(world.node() == 0, true);
-  profile.all_hosts = profile.hosts == 1 ? profile.one_host : time(true, true);
-  if (whole_fits) time_whole_host(world, *rank, measured, profile);
-  const bool has_workers = strategies::make_strategy(measured.config.strategy)->has_workers(measured.model);
-  const bool all_fit = static_cast<double>(threads * measured.memory_bytes) <= profile.memory_limit();
-  if (has_workers && world.size() == 1 && all_fit) profile.workers = time_workers(measured, threads);
-  profile.segments = time_passes(world, measured, threads);
-  if (whole_fits) {
-    profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
+  if (by_portions) {
+    profile.portions = time_portions(world, measured, threads);
   } else {
-    profile.beside_waiting = {profile.all_hosts.examples, profile.all_hosts.gradient};  // of ways that do not fit
+    time_steps(world, measured, whole_fits, profile);
   }
   time_messages(world, measured, profile);
   return profile;

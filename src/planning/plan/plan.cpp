@@ -44,12 +44,13 @@ void write_file(const std::string& path, const std::string& text) {
 
 void require_plannable(const settings::Config& config, const models::Model& model) {
   if (config.whole_batch()) {
-    throw ConfigError(
-        fmt::format("plan: it predicts steps of mini-batches, but optimizer.kind = \"{}\" passes over a "
-                    "whole set; train instead, and see the speed in the summary",
-                    config.optimizer.kind));
-  }
-  if (model.in_place() != nullptr || model.staged() == nullptr) {
+    if (model.alternating() != nullptr) {
+      throw ConfigError(fmt::format(
+          "plan: it predicts whole-batch methods that need gradients, but optimizer.kind = \"{}\" solves for rows; "
+          "train for an epoch instead, and see the speed in the summary",
+          config.optimizer.kind));
+    }
+  } else if (model.in_place() != nullptr || model.staged() == nullptr) {
     throw ConfigError(
         fmt::format("plan: it predicts networks, but model.kind = \"{}\" is none; train for an epoch "
                     "instead, and see the speed in the summary",
@@ -89,6 +90,7 @@ std::vector<int> hosts_of(const PlanOptions& options, const Profile& profile) {
 std::vector<Index> examples_to_measure(const settings::Config& config, int segments, int per_host,
                                        const std::vector<int>& hosts) {
   constexpr std::size_t kMost = 6;
+  if (config.whole_batch()) return {};  // portions of the set are
   const Index batch = config.train.batch_size;
   std::set<Index> wanted = {batch, std::max<Index>(1, batch / per_host)};
   if (config.replica.tensor > 1) {
@@ -165,11 +167,22 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
           "--grade compares with a run on its own hosts and data: leave --hosts, --write, --features and --vocabulary "
           "out");
     }
-    happened = read_happened(options.grade, static_cast<double>(given.train.batch_size));
-    if (threads_of(given) == 0) threads_of(given) = happened->threads;
   }
   if (!options.noise.empty() && options.data) {
     throw ConfigError("--noise-scale reads the run's training examples: leave --features and --vocabulary out");
+  }
+  if (given.whole_batch()) {
+    if (options.data) {
+      throw ConfigError(
+          "plan: it measures portions of the training set, which a whole-batch method passes over: leave --features "
+          "and --vocabulary out");
+    }
+    if (!options.noise.empty()) {
+      throw ConfigError(fmt::format(
+          "--noise-scale: it says how many examples of a step are worth it, but a step of optimizer.kind = \"{}\" takes "
+          "the whole set; leave it out",
+          given.optimizer.kind));
+    }
   }
   if (world.is_root()) {
     require_writable(options.write, options.overwrite, "--write");
@@ -182,6 +195,10 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   }
   const models::ModelInputs inputs = shapes_of(given, options.data);
   const data::DatasetInfo data = options.data ? session::set_like(inputs) : data::inspect_dataset(given.data);
+  if (!options.grade.empty()) {
+    happened = read_happened(options.grade, static_cast<double>(examples_of_step(given, data)));
+    if (threads_of(given) == 0) threads_of(given) = happened->threads;
+  }
   const settings::Config config = session::settle(given, data).config;
   const auto backend = kernels::make_cpu_backend(1);
   LocalReducer alone;
@@ -204,7 +221,8 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   const std::vector<int> hosts =
       happened ? std::vector<int>{1, happened->ranks.hosts} : hosts_of(options, profile ? *profile : started);
   require_link(options, hosts, profile ? profile->between_hosts.megabytes_per_second > 0 : started.hosts > 1);
-  const int segments = static_cast<int>(model->staged()->network().cut_points().size()) + 1;
+  const int segments =
+      model->staged() == nullptr ? 1 : static_cast<int>(model->staged()->network().cut_points().size()) + 1;
   const std::int64_t memory_bytes =
       profile ? 0
               : world.max(memory_of_rank(planning::alone(config), {}, *backend, data, process_bytes, /*tries=*/false));

@@ -77,8 +77,24 @@ void StepCurves::describe(ConfigVisitor& visitor) {
 void GradientCurve::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "examples", .meaning = "examples of a rank in a step, in ascending order"}, examples);
   visitor.field({.name = "seconds", .meaning = "seconds of the gradient of so many", .unit = "s"}, seconds);
-  visitor.require("examples", !examples.empty() && are_measured(examples, {&seconds}),
+  visitor.require("examples", are_measured(examples, {&seconds}),
                   "examples must ascend, and each needs its seconds, above 0 and at most 1e6");
+}
+
+void PortionSeconds::describe(ConfigVisitor& visitor) {
+  const auto seconds = [&](std::string_view name, std::string_view meaning, double& value) {
+    visitor.field({.name = name, .meaning = meaning, .unit = "s", .range = at_least(0).at_most(kLongest)}, value);
+  };
+  seconds("one_rank", "of a portion, while no other rank computes", one_rank);
+  seconds("one_host", "while all ranks of its host compute", one_host);
+  seconds("all_hosts", "while all ranks of all hosts compute", all_hosts);
+  visitor.field({.name = "float_ns",
+                 .meaning = "to read or write a float of a vector",
+                 .unit = "ns",
+                 .range = at_least(0).at_most(1e6)},
+                float_ns);
+  visitor.require("one_rank", (one_rank > 0) == (one_host > 0) && (one_rank > 0) == (all_hosts > 0),
+                  "one_rank, one_host and all_hosts belong together: set all, or remove all");
 }
 
 void SegmentSeconds::describe(ConfigVisitor& visitor) {
@@ -170,6 +186,10 @@ void Profile::describe(ConfigVisitor& visitor) {
                    .meaning = "steps of a thread of one rank, while each of its threads makes steps of its own; empty: "
                               "not measured"},
                   workers);
+  visitor.section({.name = "portions",
+                   .meaning = "portions of the training set, of whole-batch methods, which have no steps of so many "
+                              "examples; 0: not measured"},
+                  portions);
   visitor.section({.name = "beside_waiting",
                    .meaning = "gradients while all compute, and each rank has a thread that waits for a message"},
                   beside_waiting);
@@ -195,9 +215,11 @@ void Profile::describe(ConfigVisitor& visitor) {
                   "megabytes_per_second must be above 0 where a host has several ranks");
   for (const auto& [name, steps] :
        {std::pair("one_rank", &one_rank), {"one_host", &one_host}, {"all_hosts", &all_hosts}}) {
-    visitor.require(name, !steps->examples.empty(),
+    visitor.require(name, portions.one_rank > 0 || !steps->examples.empty(),
                     fmt::format("[{}] is missing, or has no examples: measure the profile again", name));
   }
+  visitor.require("beside_waiting", portions.one_rank > 0 || !beside_waiting.examples.empty(),
+                  "[beside_waiting] is missing, or has no examples: measure the profile again");
   visitor.require("sums_in_host", ranks_per_host == 1 || !sums_in_host.bytes.empty(),
                   "[sums_in_host] is missing, but a host has several ranks: measure the profile again");
   visitor.require("sums_of_all", hosts == 1 || !sums_of_all.bytes.empty(),

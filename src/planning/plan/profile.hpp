@@ -49,6 +49,13 @@ struct GradientCurve {
   Curve curve() const { return {examples, seconds}; }
 };
 
+/// Of whole-batch methods: seconds of a portion of the training set, its gradient added to the others'. 0: not measured.
+struct PortionSeconds {
+  double one_rank = 0, one_host = 0, all_hosts = 0;  ///< while no other rank, all of one host, all of all compute
+  double float_ns = 0;                               ///< to read or write a float of a vector
+  void describe(ConfigVisitor& visitor);
+};
+
 /// Seconds of the passes of each segment of the network, between two neighbouring cut points, for one example.
 struct SegmentSeconds {
   std::vector<double> forward, backward_inputs, backward_weights;
@@ -88,6 +95,7 @@ struct Profile {
   std::int64_t whole_host_threads = 0;
   /// Steps of a thread of one rank, while each of its threads makes steps with a model of its own; empty: not measured.
   StepCurves workers = {};
+  PortionSeconds portions = {};
   SegmentSeconds segments = {};       ///< while all compute; empty: only the flops of layers are known
   GradientCurve beside_waiting = {};  ///< while all compute, and each rank has a thread that waits for a message
   SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one

@@ -85,6 +85,7 @@ Ways ways_of(const settings::Config& config, const models::ModelKinds& models) {
   if (config.replica.tensor > 1) replicas = fmt::format(", layers shared by {} ranks", config.replica.tensor);
   ways.fit.push_back(
       {.name = config.strategy.kind + replicas + ", as configured", .config = config, .is_asked_for = true});
+  if (config.whole_batch()) return ways;  // no other strategy has such methods
   for (const strategies::StrategyKind& kind : strategies::strategy_kinds()) {
     for (const strategies::Proposal& proposal : kind.proposals) {
       try {
