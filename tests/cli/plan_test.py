@@ -96,6 +96,13 @@ class Plan(BinaryTest):
                 [asked] = {way["way"] for way in same["predictions"] if way["as_configured"]}
                 self.assertEqual(asked, name)
 
+    def test_a_simulations_config_is_planned_for_real_ranks(self):
+        self.write("net.toml", NETWORK + "[simulation]\nranks = 3\nlink_mbit = 100\n")
+        plan = self.plan("--write", "real.toml")
+        self.assertEqual(plan["recommended"]["settings"][0], "simulation.ranks=0")
+        self.succeed("train", "net.toml", *settings(*plan["recommended"]["settings"]), "--output", "set")
+        self.succeed("train", "real.toml", "--output", "written")
+
     def test_more_ranks_than_examples_are_left_out(self):
         self.succeed("plan", "net.toml", "--save-profile", "profile.toml")
         plan = self.plan("--profile", "profile.toml", "--hosts", "24,25", "--link-mbit", "100")

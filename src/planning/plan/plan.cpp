@@ -199,13 +199,18 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
     happened = read_happened(options.grade, static_cast<double>(examples_of_step(given, data)));
     if (threads_of(given) == 0) threads_of(given) = happened->threads;
   }
-  const settings::Config config = session::settle(given, data).config;
+  settings::Config config = session::settle(given, data).config;
+  const bool is_simulated = config.simulation.is_on();
+  config.simulation = {};  // what is predicted is real ranks
   const auto backend = kernels::make_cpu_backend(1);
   LocalReducer alone;
   const models::ModelContext context = session::model_context(*backend, alone, true, config);
   const auto model = models::make_model(config.model, inputs, context);
   require_plannable(config, *model);
   Ways ways = ways_of(config, options.models);
+  for (Way& way : ways.fit) {
+    if (is_simulated) way.settings.insert(way.settings.begin(), "simulation.ranks=0");
+  }
   if (happened) {
     ways.unfit.clear();
     ways.fit.resize(1);  // the run's own
