@@ -54,7 +54,7 @@ class Allreduce final : public Strategy {
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
     return compression_bytes(model.layout(), ranks, compression_);
   }
-  std::optional<Traffic> traffic(const models::Model& model, int, int) const override {
+  std::optional<Traffic> traffic(const models::Model& model, int, int, const data::DatasetInfo&) const override {
     return traffic_of_sum(model.layout(), compression_);
   }
 

@@ -43,7 +43,8 @@ class Averaging final : public Strategy {
     return ParameterAverage::bytes(model, settings_.merge, ranks) +
            (settings_.overlap ? DelayedAverage::bytes(model) : 0);
   }
-  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states,
+                                 const data::DatasetInfo&) const override;
 
  private:
   AveragingSettings settings_;
@@ -59,7 +60,7 @@ std::vector<parallel::StateVector> Averaging::state_vectors() const {
   return vectors;
 }
 
-std::optional<Traffic> Averaging::traffic(const models::Model& model, int, int states) const {
+std::optional<Traffic> Averaging::traffic(const models::Model& model, int, int states, const data::DatasetInfo&) const {
   const auto period = static_cast<double>(settings_.longest_period());
   Traffic traffic{.touched_floats = 3.0 * static_cast<double>(model.layout().size()) / period};
   if (settings_.compression.is_on()) {

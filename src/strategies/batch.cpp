@@ -37,7 +37,8 @@ class BatchStrategy final : public Strategy {
   void train(TrainContext& run) override;
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
   int portions(const models::Model& model, const data::DatasetInfo& data) const override;
-  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states,
+                                 const data::DatasetInfo&) const override;
 
  private:
   void count(TrainContext& run, const optim::BatchIteration& iteration, const DividedFunction& function) const;
@@ -89,47 +90,48 @@ void BatchStrategy::require(const models::Model& model, int) const {
   if (model.alternating() == nullptr) require_gradient(model);
 }
 
-/// The most nodes of the tree that a rank holds where none moves, that of the portion in progress included.
-std::int64_t most_nodes(std::int64_t portions, int ranks) {
+namespace {
+
+/// The most nodes of the tree that a rank holds where no portion moves.
+struct MostNodes {
+  std::int64_t at_once = 1;  ///< that of the portion in progress included
+  std::int64_t at_end = 1;   ///< of a pass
+};
+MostNodes most_nodes(std::int64_t portions, int ranks) {
   const comm::SumTree tree(static_cast<int>(portions));
-  std::int64_t most = 1;
+  const auto nodes = [&](const comm::Slice& leaves) { return std::ssize(tree.cover(leaves)); };
+  MostNodes most;
   for (int rank = 0; rank < ranks; ++rank) {
     const comm::Slice own = comm::slice_of(portions, rank, ranks);
     for (Index now = own.first; now < own.last; ++now) {
-      most = std::max<std::int64_t>(most, std::ssize(tree.cover({own.first, now})) + 1);
+      most.at_once = std::max<std::int64_t>(most.at_once, nodes({own.first, now}) + 1);
     }
+    most.at_end = std::max<std::int64_t>(most.at_end, nodes(own));
   }
   return most;
 }
 
-/// Nodes of the tree that a rank has at the end of a pass, at most, where no portion moves.
-std::int64_t nodes_of_pass(std::int64_t portions, int ranks) {
-  const comm::SumTree tree(static_cast<int>(portions));
-  std::int64_t most = 1;
-  for (int rank = 0; rank < ranks; ++rank) {
-    most = std::max<std::int64_t>(most, std::ssize(tree.cover(comm::slice_of(portions, rank, ranks))));
-  }
-  return most;
-}
+}  // namespace
 
 /// Gradients of nodes of the tree; with several ranks also one of portions that moved here, and the shards of the
 /// others' nodes, of which each has about two.
 std::int64_t BatchStrategy::extra_bytes(const models::Model& model, int ranks, int) const {
   if (model.alternating() != nullptr) return alternating_bytes(*model.alternating(), ranks);
   const std::int64_t n = model.layout().size(), portions = settings_.portions > 0 ? settings_.portions : kMostPortions;
-  const std::int64_t nodes = most_nodes(portions, ranks) + (ranks > 1 ? 1 : 0);
+  const std::int64_t nodes = most_nodes(portions, ranks).at_once + (ranks > 1 ? 1 : 0);
   return static_cast<std::int64_t>(sizeof(float)) * (nodes * n + (ranks > 1 ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
 /// Of an evaluation, and of an iteration's work on the vectors, of which each rank has its shards.
-std::optional<Traffic> BatchStrategy::traffic(const models::Model& model, int ranks, int states) const {
+std::optional<Traffic> BatchStrategy::traffic(const models::Model& model, int ranks, int states,
+                                              const data::DatasetInfo& data) const {
   constexpr double kOwn = 10, kEach = 2;  // floats that an iteration touches, beside each vector that is kept: twice
   constexpr double kReductions = 5;       // of a number: values, slopes, whether all ranks are at the same point, …
   constexpr Index kProducts = 3;          // dot products of each vector that is kept, in one reduction
   if (model.alternating() != nullptr) return {};
   const Index n = model.layout().size();
   const Index number = VectorShards(n, ranks).pieces() * Index{sizeof(double) / sizeof(float)};  // a sum's, in floats
-  const std::int64_t nodes = nodes_of_pass(settings_.portions > 0 ? settings_.portions : kMostPortions, ranks);
+  const std::int64_t nodes = most_nodes(portions(model, data), ranks).at_end;
   Traffic traffic{.touched_floats = (kOwn + kEach * states) * static_cast<double>(n) / ranks,
                   .makes_serial_steps = true};
   traffic.exchanges.push_back({.pattern = Pattern::gather, .floats = (1 + nodes) * n / ranks});

@@ -78,7 +78,8 @@ class Gossip final : public Strategy {
     return need_of_examples_for_statistics(model);
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override;
-  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states,
+                                 const data::DatasetInfo&) const override;
 
  private:
   bool combines_first() const { return settings_.order == GossipOrder::combine_then_adapt; }
@@ -95,7 +96,8 @@ std::int64_t Gossip::extra_bytes(const models::Model& model, int ranks, int) con
          (by_messages() ? neighbour_exchange_bytes(Mixing(settings_.topology, ranks), n) : 0);
 }
 
-std::optional<Traffic> Gossip::traffic(const models::Model& model, int ranks, int states) const {
+std::optional<Traffic> Gossip::traffic(const models::Model& model, int ranks, int states,
+                                       const data::DatasetInfo&) const {
   const int vectors = settings_.momentum == GossipMomentum::mix ? 1 + states : 1;
   const auto period = static_cast<double>(settings_.period);
   Exchange exchange{.floats = vectors * model.layout().size(),

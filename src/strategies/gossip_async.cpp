@@ -83,7 +83,7 @@ class GossipAsync final : public Strategy {
   }
   /// In a period of all ranks, each takes part in one average, with a rank that is drawn; where even and odd ranks are
   /// not equally many, those of which there are fewer take part in more.
-  std::optional<Traffic> traffic(const models::Model& model, int ranks, int) const override {
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int, const data::DatasetInfo&) const override {
     const Index n = model.layout().size();
     const int fewer = std::max(ranks / 2, 1);
     const double period = static_cast<double>(own_.period) * fewer / std::max(ranks - fewer, 1);

@@ -47,7 +47,8 @@ class GradientSharing final : public Strategy {
   }
   std::string need_of_examples(const models::Model& model) const override;
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
-  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states,
+                                 const data::DatasetInfo&) const override;
 
  private:
   StrategySettings settings_;
@@ -95,7 +96,7 @@ std::int64_t GradientSharing::extra_bytes(const models::Model& model, int ranks,
   return static_cast<std::int64_t>(sizeof(float)) * n + largest * (1 + ranks);
 }
 
-std::optional<Traffic> GradientSharing::traffic(const models::Model& model, int, int) const {
+std::optional<Traffic> GradientSharing::traffic(const models::Model& model, int, int, const data::DatasetInfo&) const {
   const Index n = model.layout().size();
   const kernels::ThresholdSettings threshold{.threshold = static_cast<float>(own_.threshold), .density = own_.density};
   return Traffic{.exchanges = {{.pattern = Pattern::gather,

@@ -275,7 +275,8 @@ class Hogwild final : public Strategy {
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override {
     return ParameterAverage::bytes(model, settings_.merge, ranks) + meter_bytes(model) + worker_bytes(model, states);
   }
-  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states,
+                                 const data::DatasetInfo&) const override;
 
  private:
   /// Of threads that make steps of their own: θ twice and g of each, and the optimizer's state of all but the first.
@@ -313,7 +314,7 @@ void Hogwild::require(const models::Model& model, int) const {
 
 /// Of a thread on one rank, without locks: it copies θ twice, and adds to it how the first copy differs from the
 /// second.
-std::optional<Traffic> Hogwild::traffic(const models::Model& model, int ranks, int) const {
+std::optional<Traffic> Hogwild::traffic(const models::Model& model, int ranks, int, const data::DatasetInfo&) const {
   if (ranks > 1 || model.in_place() != nullptr || locks_) return {};
   Traffic traffic;
   traffic.touched_floats = 8 * static_cast<double>(model.layout().size());

@@ -48,7 +48,8 @@ class ParameterServer final : public Strategy {
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
   std::int64_t extra_bytes_of_all(const models::Model& model, int ranks, int states) const override;
-  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states) const override;
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int states,
+                                 const data::DatasetInfo&) const override;
 
  private:
   RoleBytes bytes_of_roles(const models::Model& model, const Roles& roles, int states) const;
@@ -143,7 +144,7 @@ std::int64_t ParameterServer::extra_bytes_of_all(const models::Model& model, int
   return bytes_of_roles(model, roles, states).of_all(roles);
 }
 
-std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int, int) const {
+std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int, int, const data::DatasetInfo&) const {
   const Index n = model.layout().size();
   const Exchange pull{.pattern = Pattern::serve,
                       .floats = n,

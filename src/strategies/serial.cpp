@@ -14,7 +14,7 @@ class Serial final : public Strategy {
  public:
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
-  std::optional<Traffic> traffic(const models::Model&, int, int) const override {
+  std::optional<Traffic> traffic(const models::Model&, int, int, const data::DatasetInfo&) const override {
     return Traffic{.makes_serial_steps = true, .makes_own_steps = true};
   }
 };

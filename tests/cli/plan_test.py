@@ -325,15 +325,17 @@ class Plan(BinaryTest):
         self.assertAlmostEqual(by_ranks[1]["efficiency"], 1)
         for way in by_ranks.values():
             self.assertTrue(way["serial_steps"])
-            self.assertAlmostEqual(way["epoch_seconds"], way["seconds"]["step"])
+            self.assertNotIn("epoch_seconds", way)  # iterations may take several passes
             self.assertAlmostEqual(way["examples_per_second"], 240 / way["seconds"]["step"])
         there = self.plan(*WHOLE_BATCH, "--profile", "passes.toml", "--hosts", "1,4", "--link-mbit", "100")
         far = next(way for way in there["predictions"] if way["hosts"] == 4)
         # Each rank sends its shard of θ, and those of its node of the tree of portions, to six ranks of other hosts.
         [parameters] = re.findall(r'^model = "([\d,]+) parameters', (self.folder / "passes.toml").read_text(), re.M)
-        floats = 2 * int(parameters.replace(",", "")) / 8
-        self.assertGreater(far["sent_bytes_per_host"], 2 * 6 * 4 * floats)
-        self.assertLess(far["sent_bytes_per_host"], 1.2 * 2 * 6 * 4 * floats + 10_000)
+        shards = 2 * 6 * 4 * 2 * int(parameters.replace(",", "")) / 8
+        # Sums have 256 pieces of 8 bytes: three products of each of 21 vectors in one, cut among four hosts, and five
+        # of one number, which go to three hosts as they are.
+        sums = 256 * 8 * (3 * 21 * 2 * 3 / 4 + 5 * 3)
+        self.assertAlmostEqual(far["sent_bytes_per_host"] / (shards + sums), 1, delta=0.001)
         self.succeed("train", "net.toml", *WHOLE_BATCH, *settings("train.epochs=3"), "--output", "passes", ranks=2)
         table = self.succeed("plan", "passes", "--grade", "--profile", "passes.toml").out
         self.assertIn("predicted for 1 host × 2 ranks of 1 thread", table)

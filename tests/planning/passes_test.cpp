@@ -21,7 +21,7 @@ Way whole_batch_way() {
 /// A set of 800 examples. A portion takes 3 seconds on one rank, 4 beside others of its host, and 5 beside all.
 PlannedNetwork slow_portions() {
   Profile profile = slow_profile();
-  profile.portions = {.one_rank = 3, .one_host = 4, .all_hosts = 5, .float_ns = 1e9 / 320};
+  profile.portions = {.examples = 100, .one_rank = 3, .one_host = 4, .all_hosts = 5, .float_ns = 1e9 / 320};
   PlannedNetwork network(profile);
   network.data.train = 800;
   return network;
@@ -59,7 +59,9 @@ TEST_CASE("a pass is a rank's portions, work on its shards of vectors, and their
 
 TEST_CASE("a method's vectors are divided among the ranks' memory", "[plan]") {
   const PlannedNetwork network = slow_portions();
-  const auto of = [&](int ranks) { return predict_pass(network.planned(), whole_batch_way(), {1, ranks}).memory_bytes; };
+  const auto of = [&](int ranks) {
+    return predict_pass(network.planned(), whole_batch_way(), {1, ranks}).memory_bytes;
+  };
   CHECK(of(1) > PlannedNetwork::kProcessBytes);
   CHECK(of(4) < of(1));
 }

@@ -124,7 +124,7 @@ TEST_CASE("passes of another number of segments are refused", "[plan]") {
   const settings::Config config = PlannedNetwork::config({});
   const models::ModelInputs inputs = session::inputs_of(network.data);
   const std::vector<Way> ways;
-  const Measured measured{config, inputs, *network.model, {}, ways};
+  const Measured measured{config, inputs, network.data, *network.model, {}, ways};
   Profile profile = slow_profile();
   profile.model = identity_of(measured);
   CHECK_NOTHROW(require_same_model(profile, "profile.toml", measured));
@@ -138,7 +138,7 @@ TEST_CASE("passes of another number of segments are refused", "[plan]") {
 TEST_CASE("pipelines of which nothing is known are not predicted", "[plan]") {
   const PlannedNetwork network;
   const auto obstacle = [&](std::vector<std::string> overrides, int replicas) {
-    return obstacle_to_division(*network.model, PlannedNetwork::config(std::move(overrides)), replicas);
+    return obstacle_to_division(network.planned(), PlannedNetwork::config(std::move(overrides)), replicas);
   };
   CHECK(obstacle({}, 2).empty());
   CHECK_THAT(obstacle({"strategy.compression.kind=\"bf16\""}, 2), Catch::Contains("not known"));

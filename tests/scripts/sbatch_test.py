@@ -169,7 +169,8 @@ class Sbatch(ScriptTest):
         wait = "for i in {1..100}; do [[ ! -e cancelled ]] || exit 137; sleep 0.1; done; exit 1"
         for says in ("node2: task 3: Killed", "node3: tasks 4-5,7: Segmentation fault (core dumped)",
                      "node1: task 0: Exited with exit code 5"):
-            result = self.on_nodes(self.RESUMES + self.CHECKPOINT + f'echo "srun: error: {says}" >&2; ' + wait)
+            said = f'printf "of a rank" >&2; echo "srun: error: {says}" >&2; '
+            result = self.on_nodes(self.RESUMES + self.CHECKPOINT + said + wait)
             self.assertEqual(result.returncode, 0, result)
             self.assertIn(f"srun: error: {says}\n", result.stderr)
             self.assertIn("train.sbatch: restart 1, from step 7, on node1 node2 node3\n", result.stdout)

@@ -169,7 +169,10 @@ class Strategy {
   }
   /// What several ranks send each other while they train a model by gradients; nothing: nobody has said it yet.
   /// \param states how many vectors of θ's size the optimizer keeps
-  virtual std::optional<Traffic> traffic(const models::Model&, int /*ranks*/, int /*states*/) const { return {}; }
+  virtual std::optional<Traffic> traffic(const models::Model&, int /*ranks*/, int /*states*/,
+                                         const data::DatasetInfo& /*data*/) const {
+    return {};
+  }
 
  private:
   friend std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);

@@ -83,7 +83,9 @@ class MpiJob::WaitMonitor {
   }
 
   [[noreturn]] void throw_silent(const std::vector<int>& ranks, std::string_view what) const {
-    job_.silent_.insert(ranks.begin(), ranks.end());
+    for (const int rank : those(job_.everyone_.members, [this](int one) { return !answers(one); })) {
+      job_.silent_.insert(rank);
+    }
     throw_missing(ranks, what);
   }
 

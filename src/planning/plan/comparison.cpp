@@ -85,7 +85,7 @@ void Comparison::predict(const Planned& planned, const Way& way, const std::set<
       why = error.what();
       continue;
     }
-    const auto traffic = strategy->traffic(planned.model, replicas, 0);
+    const auto traffic = strategy->traffic(planned.model, replicas, 0, planned.data);
     if (!traffic) {
       why = "its messages are not known to plan";
       continue;
@@ -96,7 +96,7 @@ void Comparison::predict(const Planned& planned, const Way& way, const std::set<
       continue;
     }
     if (of_replica > 1) {
-      why = obstacle_to_division(planned.model, way.config, replicas);
+      why = obstacle_to_division(planned, way.config, replicas);
       if (!why.empty()) continue;
     }
     try {
@@ -114,9 +114,9 @@ void Comparison::predict(const Planned& planned, const Way& way, const std::set<
 const Way* Comparison::way_to_divide(const Planned& planned, const std::set<Ranks>& all) const {
   const auto suits = [&](const Way& way) {
     const auto strategy = strategies::make_strategy(way.config.strategy);
-    const auto traffic = strategy->traffic(planned.model, all.rbegin()->all(), 0);
+    const auto traffic = strategy->traffic(planned.model, all.rbegin()->all(), 0, planned.data);
     return way.config.ranks_of_replica() == 1 && !strategy->traits().on_one_rank && traffic &&
-           traffic->makes_serial_steps && obstacle_to_division(planned.model, way.config, 2).empty();
+           traffic->makes_serial_steps && obstacle_to_division(planned, way.config, 2).empty();
   };
   const auto way = std::ranges::find_if(ways_.fit, suits);
   return way == ways_.fit.end() ? nullptr : &*way;
@@ -126,7 +126,7 @@ void Comparison::propose_pipelines(const Planned& planned, const Way& way, const
   const int segments = static_cast<int>(planned.model.staged()->network().cut_points().size()) + 1;
   for (const Ranks& ranks : all) {
     for (const int stages : stages_to_propose(ranks, segments / static_cast<int>(way.config.replica.chunks))) {
-      if (!obstacle_to_division(planned.model, way.config, ranks.all() / stages).empty()) continue;
+      if (!obstacle_to_division(planned, way.config, ranks.all() / stages).empty()) continue;
       try {
         auto proposed = propose_pipeline(planned, way, ranks, stages);
         if (!proposed) continue;
@@ -142,7 +142,7 @@ void Comparison::propose_shared_layers(const Planned& planned, const Way& way, c
   if (!has_layers_to_share(planned, config_)) return;
   for (const Ranks& ranks : all) {
     for (const int tensor : tensor_ranks_to_propose(ranks)) {
-      if (!obstacle_to_division(planned.model, way.config, ranks.all() / tensor).empty()) continue;
+      if (!obstacle_to_division(planned, way.config, ranks.all() / tensor).empty()) continue;
       Way shared = share_layers(way, ranks, tensor);
       if (settings::effective_config(shared.config) == settings::effective_config(config_)) continue;
       try {
@@ -182,10 +182,9 @@ void Comparison::predict(const Planned& planned, const std::vector<int>& hosts, 
     if (step_examples() >= ranks.all()) {
       all.insert(ranks);
     } else {
-      unfit_.push_back(
-          {ranks_text(ranks), fmt::format("a step has {}, fewer than there are ranks{}",
-                                          count_of(step_examples(), "example"),
-                                          config_.whole_batch() ? "" : "; raise train.batch_size")});
+      unfit_.push_back({ranks_text(ranks),
+                        fmt::format("a step has {}, fewer than there are ranks{}", count_of(step_examples(), "example"),
+                                    config_.whole_batch() ? "" : "; raise train.batch_size")});
     }
   }
   for (const Way& way : ways_.fit) predict(planned, way, all);
@@ -212,9 +211,10 @@ void Comparison::require_memory() const {
       *std::ranges::min_element(over_limit_, {}, [](const Line& line) { return line.made.memory_bytes; });
   throw ConfigError(fmt::format(
       "plan: a rank may take {}, but every way of training needs more; {} on {} needs least, {}: look at more hosts "
-      "(--hosts), start fewer ranks on each, or set a smaller train.batch_size or train.evaluation_batch_size",
+      "(--hosts), start fewer ranks on each, or set a smaller {}train.evaluation_batch_size",
       session::bytes_text(profile_.memory_limit()), least.way->name, ranks_text(least.made.ranks),
-      session::bytes_text(static_cast<double>(least.made.memory_bytes))));
+      session::bytes_text(static_cast<double>(least.made.memory_bytes)),
+      config_.whole_batch() ? "" : "train.batch_size or "));
 }
 
 /// The fastest line that `suits`; null: none does.
@@ -310,14 +310,14 @@ std::vector<std::string> Comparison::reasons() const {
 }
 
 std::string Comparison::table() const {
-  const bool epochs = data_.train > 0;
+  const bool epochs = knows_epochs();
   std::vector<Line> lines = lines_;
   lines.insert(lines.end(), over_limit_.begin(), over_limit_.end());
   const bool pipelines = std::ranges::any_of(lines, [](const Line& line) { return line.made.stages > 1; });
-  std::string text =
-      fmt::format("  {:>14} {:>12} {:>10}{} {:>10} {:>10} {:>10}{} {:>10} {:>10} {:>8}  {}\n", "hosts × ranks",
-                  "examples/s", "a step", epochs ? fmt::format(" {:>10}", "an epoch") : "", "computing", "messages",
-                  "waiting", pipelines ? fmt::format(" {:>10}", "bubble") : "", "sent", "memory", "of ranks", "way");
+  std::string text = fmt::format(
+      "  {:>14} {:>12} {:>10}{} {:>10} {:>10} {:>10}{} {:>10} {:>10} {:>8}  {}\n", "hosts × ranks", "examples/s",
+      fmt::format("a {}", step_text()), epochs ? fmt::format(" {:>10}", "an epoch") : "", "computing", "messages",
+      "waiting", pipelines ? fmt::format(" {:>10}", "bubble") : "", "sent", "memory", "of ranks", "way");
   for (const Line& line : lines) {
     const Prediction& made = line.made;
     text += fmt::format(
@@ -335,16 +335,22 @@ std::string Comparison::table() const {
 
 std::string Comparison::text(const std::string& config_path) const {
   const Line& chosen = recommended();
-  std::string text =
-      fmt::format("{}: {} a step, ranks of {} on {}; predictions, the fastest first\n", config_.name,
-                  count_of(step_examples(), "example"), count_of(profile_.threads, "thread"), profile_.cpu);
+  std::string text = fmt::format("{}: {} a {}, ranks of {} on {}; predictions, the fastest first\n", config_.name,
+                                 count_of(step_examples(), "example"), step_text(),
+                                 count_of(profile_.threads, "thread"), profile_.cpu);
   text += table();
-  text +=
-      "  messages: compressing, mixing and copying them; sent: by a host to others, in a step; of ranks: of the speed "
-      "of so many ranks that are each as fast as one alone\n";
+  text += fmt::format(
+      "  messages: compressing, mixing and copying them; sent: by a host to others, in a {}; of ranks: of the speed "
+      "of so many ranks that are each as fast as one alone\n",
+      step_text());
+  if (config_.whole_batch()) {
+    text +=
+        "  an iteration takes more than one pass where its line search goes on, or it asks for products with the "
+        "Hessian\n";
+  }
   for (const UnfitWay& way : unfit_) text += fmt::format("  not possible here: {}: {}\n", way.name, way.why);
   text += fmt::format("recommended: {} on {}{}\n", chosen.way->name, ranks_text(chosen.made.ranks),
-                      data_.train > 0 ? fmt::format(", {} an epoch", seconds_text(epoch_seconds(chosen))) : "");
+                      knows_epochs() ? fmt::format(", {} an epoch", seconds_text(epoch_seconds(chosen))) : "");
   for (const std::string& reason : reasons()) text += fmt::format("  {}\n", reason);
   if (noise_) text += fmt::format("  {}\n", noise_->text(static_cast<double>(config_.train.batch_size)));
   for (const std::string& key : chosen.way->settings) text += fmt::format("  --set '{}'\n", key);
@@ -378,7 +384,7 @@ nlohmann::ordered_json Comparison::json_of(const Line& line) const {
                                  {"memory_bytes", made.memory_bytes},
                                  {"fits", fits(line)},
                                  {"efficiency", made.efficiency}};
-  if (data_.train > 0) {
+  if (knows_epochs()) {
     json["epoch_seconds"] = epoch_seconds(line);
     json["node_hours_per_epoch"] = epoch_seconds(line) * made.ranks.hosts / 3600;
   }

@@ -50,6 +50,9 @@ class Comparison {
   double epoch_seconds(const Line& line) const {
     return static_cast<double>(data_.train) / line.made.examples_per_second;
   }
+  /// Iterations of whole-batch methods may take several passes over the set: how many is not known before.
+  bool knows_epochs() const { return data_.train > 0 && !config_.whole_batch(); }
+  const char* step_text() const { return config_.whole_batch() ? "pass" : "step"; }
   Index step_examples() const { return examples_of_step(config_, data_); }
   void predict(const Planned& planned, const Way& way, const std::set<Ranks>& all);
   const Way* way_to_divide(const Planned& planned, const std::set<Ranks>& all) const;

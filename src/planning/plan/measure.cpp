@@ -45,6 +45,7 @@ constexpr int kRounds = 5;               // of which the median counts
 
 settings::Config alone(settings::Config config, int threads, Index examples) {
   config = planning::alone(std::move(config));
+  config.device = settings::DeviceChoice::cpu;
   config.train.threads = threads;
   config.train.batch_size = examples;
   return config;
@@ -312,9 +313,10 @@ EncoderSpeed time_encoder(kernels::Encoder& encoder, const std::string& of, cons
 
 std::string identity_of(const Measured& measured) {
   const int states = optim::optimizer_state_vectors(measured.config.optimizer);
-  return fmt::format("{}, {} flops an example, {}", count_of(measured.model.layout().parameters(), "parameter"),
-                     grouped(std::llround(measured.model.flops_per_example())),
-                     count_of(states, "vector") + (measured.config.whole_batch() ? " of a whole-batch method" : " of the optimizer"));
+  return fmt::format(
+      "{}, {} flops an example, {}", count_of(measured.model.layout().parameters(), "parameter"),
+      grouped(std::llround(measured.model.flops_per_example())),
+      count_of(states, "vector") + (measured.config.whole_batch() ? " of a whole-batch method" : " of the optimizer"));
 }
 
 void require_same_model(const Profile& profile, const std::string& path, const Measured& measured) {
@@ -414,10 +416,24 @@ void time_steps(comm::Communicator& world, const Measured& measured, bool whole_
   }
 }
 
+/// Bytes of the largest sum that a whole-batch method makes over ranks: of small models, more than θ has.
+double bytes_of_sums_of_methods(const Measured& measured, int ranks) {
+  if (!measured.config.whole_batch()) return 0;
+  const int states = optim::optimizer_state_vectors(measured.config.optimizer);
+  const auto traffic =
+      strategies::make_strategy(measured.config.strategy)->traffic(measured.model, ranks, states, measured.data);
+  Index most = 0;
+  for (const strategies::Exchange& exchange : traffic->exchanges) {
+    if (exchange.pattern == strategies::Pattern::sum) most = std::max(most, exchange.floats);
+  }
+  return sizeof(float) * static_cast<double>(most);
+}
+
 /// Collective.
 void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
   const auto whole = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
-  const double bytes = std::min(whole, std::max(1e6, profile.memory_limit() / 8));
+  double bytes = std::min(whole, std::max(1e6, profile.memory_limit() / 8));
+  bytes = std::max(bytes, bytes_of_sums_of_methods(measured, world.size()));
   const auto host = world.split(world.node(), world.rank());
   if (host->size() > 1) {
     profile.sums_in_host = time_sums(*host, bytes, host->shared_allocator());
@@ -432,13 +448,22 @@ void time_messages(comm::Communicator& world, const Measured& measured, Profile&
   }
   const std::vector<float> drawn = drawn_gradient(world, measured.model.layout().size());
   for (const Way& way : measured.ways) {
-    const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(measured.model, 2, 0);
+    const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(measured.model, 2, 0, measured.data);
     if (!traffic || !traffic->encoder) continue;
     EncoderSpeed speed = time_encoder(*traffic->encoder, way.name, drawn);
     if (host->size() > 1) speed.in_host_ns = time_encoded_sum(*host, *traffic->encoder, drawn);
     if (profile.hosts > 1) speed.of_all_ns = time_encoded_sum(world, *traffic->encoder, drawn);
     profile.encoders.push_back(std::move(speed));
   }
+}
+
+/// \throws ConfigError where a rank cannot hold what a whole-batch method needs
+void require_whole_fits(const Measured& measured, bool whole_fits, const Profile& profile) {
+  if (whole_fits) return;
+  throw ConfigError(fmt::format(
+      "plan: one rank would need {}, and a rank may take {}: portions of the training set cannot be timed; start fewer "
+      "ranks on each host, or measure where there is more memory",
+      session::bytes_text(static_cast<double>(measured.memory_bytes)), session::bytes_text(profile.memory_limit())));
 }
 
 }  // namespace
@@ -470,6 +495,7 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
                                     : "layers one by one, because a rank cannot hold all,",
                        measured.config.name, count_of(world.size(), "rank")));
   if (by_portions) {
+    require_whole_fits(measured, whole_fits, profile);
     profile.portions = time_portions(world, measured, threads);
   } else {
     time_steps(world, measured, whole_fits, profile);

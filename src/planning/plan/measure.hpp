@@ -18,6 +18,7 @@ settings::Config alone(settings::Config config);
 struct Measured {
   const settings::Config& config;
   const models::ModelInputs& inputs;
+  const data::DatasetInfo& data;
   const models::Model& model;
   std::vector<Index> examples;  ///< of a rank in a step, in ascending order
   const std::vector<Way>& ways;

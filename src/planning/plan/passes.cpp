@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kSecondsOfPortions = 0.5;  // for which portions are timed
 constexpr double kFloatsOfAdding = 3;       // that an addition to a vector touches, for each element
+constexpr double kFloatsOfPortion = 4;      // that clearing a gradient and adding it to another one touches
 
 /// The portions of a rank, which are timed one after the other.
 class TimedPortions {
@@ -36,18 +37,29 @@ class TimedPortions {
   }
 
   int count() const { return objective_->portions(); }
-  void compute(int portion) {
-    kernels::LossSums losses;
-    parts_.backend->clear(gradient_.view());
-    objective_->add_gradient(portion, parts_.state(), gradient_.view(), losses, [](Index) { return true; });
-    add();
+  /// Of these, one after the other, for some time.
+  double mean_seconds(const comm::Slice& portions) {
+    const Stopwatch watch;
+    int computed = 0;
+    for (Index next = portions.first; computed < 2 || watch.seconds() < kSecondsOfPortions; ++computed, ++next) {
+      if (next == portions.last) next = portions.first;
+      compute(static_cast<int>(next));
+    }
+    return watch.seconds() / computed;
   }
   void add() { parts_.backend->axpby(1, gradient_.view(), 1, sum_.view()); }
 
  private:
   static settings::Config with_threads(settings::Config config, int threads) {
+    config.device = settings::DeviceChoice::cpu;
     config.train.threads = threads;
     return config;
+  }
+  void compute(int portion) {
+    kernels::LossSums losses;
+    parts_.backend->clear(gradient_.view());
+    objective_->add_gradient(portion, parts_.state(), gradient_.view(), losses, [](Index) { return true; });
+    add();
   }
 
   settings::Config config_;
@@ -64,28 +76,23 @@ PortionSeconds time_portions(comm::Communicator& world, const Measured& measured
   const auto rank = world.alone();
   session::SharedDataset data(world, measured.config.data, static_cast<std::uint64_t>(measured.config.seed));
   TimedPortions portions(*rank, measured, *data, threads, silent);
-  const comm::Slice own = comm::slice_of(portions.count(), world.rank() % portions.count(),
-                                         std::min(world.size(), portions.count()));
-  const auto time = [&](bool active) {
+  const comm::Slice own =
+      comm::slice_of(portions.count(), world.rank() % portions.count(), std::min(world.size(), portions.count()));
+  const auto time = [&](bool active, const comm::Slice& some) {
     std::array<double, 1> slowest = {0};
     world.barrier();
     if (active) {
-      portions.compute(static_cast<int>(own.first));
-      const Stopwatch watch;
-      int computed = 0;
-      for (Index next = own.first; computed < 2 || watch.seconds() < kSecondsOfPortions; ++computed, ++next) {
-        if (next == own.last) next = own.first;
-        portions.compute(static_cast<int>(next));
-      }
-      slowest[0] = std::max(watch.seconds() / computed, 1e-9);
+      portions.mean_seconds(some);  // reads what is not in memory
+      slowest[0] = std::max(portions.mean_seconds(some), 1e-9);
     }
     world.barrier();
     world.allreduce_max(std::span<double>(slowest));
     return slowest[0];
   };
-  PortionSeconds seconds{.one_rank = time(world.is_root())};
-  seconds.one_host = world.node_size() == 1 ? seconds.one_rank : time(world.node() == 0);
-  seconds.all_hosts = world.node_size() == world.size() ? seconds.one_host : time(true);
+  PortionSeconds seconds{.one_rank = time(world.is_root(), {0, portions.count()})};
+  seconds.one_host = world.node_size() == 1 ? seconds.one_rank : time(world.node() == 0, own);
+  seconds.all_hosts = world.node_size() == world.size() ? seconds.one_host : time(true, own);
+  seconds.examples = static_cast<double>(measured.data.train) / portions.count();
   constexpr int kAdditions = 10;
   const Stopwatch watch;
   for (int i = 0; i < kAdditions; ++i) portions.add();
@@ -102,16 +109,20 @@ Prediction predict_pass(const Planned& planned, const Way& way, const Ranks& ran
   const auto strategy = strategies::make_strategy(way.config.strategy);
   const int states = optim::optimizer_state_vectors(way.config.optimizer);
   const int count = strategy->portions(planned.model, planned.data);
-  const auto traffic = strategy->traffic(planned.model, ranks.all(), states);
+  const auto traffic = strategy->traffic(planned.model, ranks.all(), states, planned.data);
   const double vectors = traffic->touched_floats * ranks.all();  // of all ranks' shards
   const Network network(planned.profile, ranks, planned.measured_links);
+  // Portions may be of other sizes than those which were timed: adding up their gradients takes the same time.
+  const double adding =
+      1e-9 * portions.float_ns * kFloatsOfPortion * static_cast<double>(planned.model.layout().size());
+  const double size = static_cast<double>(planned.data.train) / count / portions.examples;
   const auto computing = [&](const Ranks& those) {
-    const double of_portion = those.all() == 1  ? portions.one_rank
-                              : those.hosts == 1 ? portions.one_host
-                                                 : portions.all_hosts;
+    const double measured = those.all() == 1   ? portions.one_rank
+                            : those.hosts == 1 ? portions.one_host
+                                               : portions.all_hosts;
+    const double of_portion = std::max(measured - adding, 0.0) * size + std::min(adding, measured);
     const double most = (count + those.all() - 1) / those.all();
-    return ComputingSeconds{.gradient = most * of_portion,
-                            .update = 1e-9 * portions.float_ns * vectors / those.all()};
+    return ComputingSeconds{.gradient = most * of_portion, .update = 1e-9 * portions.float_ns * vectors / those.all()};
   };
   Prediction made;
   made.ranks = ranks;

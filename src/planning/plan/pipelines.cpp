@@ -160,7 +160,7 @@ void PipelinePredictor::add(const Exchange& exchange) {
 
 Prediction PipelinePredictor::predict() {
   const int states = optim::optimizer_state_vectors(config_.optimizer);
-  const auto traffic = strategy_->traffic(planned_.model, replicas_, states);
+  const auto traffic = strategy_->traffic(planned_.model, replicas_, states, planned_.data);
   const auto micro_batch = static_cast<double>(session::largest_part(config_, replicas_));
   const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, micro_batch, &*traffic);
   const double largest = std::ranges::max(shares());

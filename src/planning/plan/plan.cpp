@@ -18,6 +18,7 @@
 #include "unisono/records/run_folder.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/memory.hpp"
+#include "unisono/session/method.hpp"
 #include "unisono/session/settled.hpp"
 
 namespace unisono::planning {
@@ -45,10 +46,10 @@ void write_file(const std::string& path, const std::string& text) {
 void require_plannable(const settings::Config& config, const models::Model& model) {
   if (config.whole_batch()) {
     if (model.alternating() != nullptr) {
-      throw ConfigError(fmt::format(
-          "plan: it predicts whole-batch methods that need gradients, but optimizer.kind = \"{}\" solves for rows; "
-          "train for an epoch instead, and see the speed in the summary",
-          config.optimizer.kind));
+      throw ConfigError(
+          fmt::format("plan: it does not know optimizer.kind = \"{}\"; train for an epoch instead, and see the speed "
+                      "in the summary",
+                      config.optimizer.kind));
     }
   } else if (model.in_place() != nullptr || model.staged() == nullptr) {
     throw ConfigError(
@@ -178,10 +179,11 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
           "and --vocabulary out");
     }
     if (!options.noise.empty()) {
-      throw ConfigError(fmt::format(
-          "--noise-scale: it says how many examples of a step are worth it, but a step of optimizer.kind = \"{}\" takes "
-          "the whole set; leave it out",
-          given.optimizer.kind));
+      throw ConfigError(
+          fmt::format("--noise-scale: it says how many examples of a step are worth it, but a step of optimizer.kind = "
+                      "\"{}\" takes "
+                      "the whole set; leave it out",
+                      given.optimizer.kind));
     }
   }
   if (world.is_root()) {
@@ -207,6 +209,7 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   const models::ModelContext context = session::model_context(*backend, alone, true, config);
   const auto model = models::make_model(config.model, inputs, context);
   require_plannable(config, *model);
+  session::require_method(config, *model, data);
   Ways ways = ways_of(config, options.models);
   for (Way& way : ways.fit) {
     if (is_simulated) way.settings.insert(way.settings.begin(), "simulation.ranks=0");
@@ -231,7 +234,7 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
   const std::int64_t memory_bytes =
       profile ? 0
               : world.max(memory_of_rank(planning::alone(config), {}, *backend, data, process_bytes, /*tries=*/false));
-  const Measured measured{config,   inputs,      *model, examples_to_measure(config, segments, per_host, hosts),
+  const Measured measured{config,   inputs,      data, *model, examples_to_measure(config, segments, per_host, hosts),
                           ways.fit, memory_bytes};
   Log silent(world.rank(), /*terminal=*/false);
   if (!profile) profile = measure_profile(world, measured, options.json ? silent : log);

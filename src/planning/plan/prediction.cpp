@@ -115,9 +115,9 @@ double exposed(const Exchange& exchange, double link, const Overlap& overlap) {
   return 0;
 }
 
-std::string obstacle_to_division(const models::Model& model, const settings::Config& config, int replicas) {
+std::string obstacle_to_division(const Planned& planned, const settings::Config& config, int replicas) {
   const auto strategy = strategies::make_strategy(config.strategy);
-  const auto traffic = strategy->traffic(model, replicas, 0);
+  const auto traffic = strategy->traffic(planned.model, replicas, 0, planned.data);
   const bool known = traffic && (replicas == 1 || std::ranges::all_of(traffic->exchanges, [](const Exchange& one) {
                                    return one.pattern == Pattern::sum && !one.encoded;
                                  }));
@@ -145,7 +145,7 @@ class Predictor {
         network_(planned.profile, ranks, planned.measured_links),
         strategy_(strategies::make_strategy(way.config.strategy)),
         states_(optim::optimizer_state_vectors(way.config.optimizer)),
-        traffic_(*strategy_->traffic(planned.model, ranks.all(), states_)),
+        traffic_(*strategy_->traffic(planned.model, ranks.all(), states_, planned.data)),
         encoder_(encoder_of(planned.profile, way)) {}
 
   Prediction predict();

@@ -93,7 +93,7 @@ struct Overlap {
 double exposed(const strategies::Exchange& exchange, double link, const Overlap& overlap);
 
 /// Why the steps of a way cannot be predicted, if its replicas are several ranks; empty: they can.
-std::string obstacle_to_division(const models::Model& model, const settings::Config& config, int replicas);
+std::string obstacle_to_division(const Planned& planned, const settings::Config& config, int replicas);
 
 /// \pre the way's strategy has a `traffic` of the model, and replicas of one rank; see predict_pipeline and
 /// predict_shared_layers for others

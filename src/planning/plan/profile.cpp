@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -85,6 +86,10 @@ void PortionSeconds::describe(ConfigVisitor& visitor) {
   const auto seconds = [&](std::string_view name, std::string_view meaning, double& value) {
     visitor.field({.name = name, .meaning = meaning, .unit = "s", .range = at_least(0).at_most(kLongest)}, value);
   };
+  visitor.field({.name = "examples",
+                 .meaning = "examples of a portion that was timed, on average",
+                 .range = at_least(0).at_most(1e12)},
+                examples);
   seconds("one_rank", "of a portion, while no other rank computes", one_rank);
   seconds("one_host", "while all ranks of its host compute", one_host);
   seconds("all_hosts", "while all ranks of all hosts compute", all_hosts);
@@ -93,8 +98,10 @@ void PortionSeconds::describe(ConfigVisitor& visitor) {
                  .unit = "ns",
                  .range = at_least(0).at_most(1e6)},
                 float_ns);
-  visitor.require("one_rank", (one_rank > 0) == (one_host > 0) && (one_rank > 0) == (all_hosts > 0),
-                  "one_rank, one_host and all_hosts belong together: set all, or remove all");
+  visitor.require("one_rank",
+                  std::ranges::all_of(std::array{one_host, all_hosts, examples},
+                                      [this](double one) { return (one > 0) == (one_rank > 0); }),
+                  "examples, one_rank, one_host and all_hosts belong together: set all, or remove all");
 }
 
 void SegmentSeconds::describe(ConfigVisitor& visitor) {

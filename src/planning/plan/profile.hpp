@@ -49,8 +49,10 @@ struct GradientCurve {
   Curve curve() const { return {examples, seconds}; }
 };
 
-/// Of whole-batch methods: seconds of a portion of the training set, its gradient added to the others'. 0: not measured.
+/// Of whole-batch methods: seconds of a portion of the training set, its gradient added to the others'. 0: not
+/// measured.
 struct PortionSeconds {
+  double examples = 0;                               ///< of a portion, on average
   double one_rank = 0, one_host = 0, all_hosts = 0;  ///< while no other rank, all of one host, all of all compute
   double float_ns = 0;                               ///< to read or write a float of a vector
   void describe(ConfigVisitor& visitor);

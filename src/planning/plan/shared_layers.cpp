@@ -133,7 +133,7 @@ void SharedLayersPredictor::add(const Exchange& exchange) {
 
 Prediction SharedLayersPredictor::predict() {
   const int states = optim::optimizer_state_vectors(config_.optimizer);
-  const auto traffic = strategy_->traffic(planned_.model, replicas_, states);
+  const auto traffic = strategy_->traffic(planned_.model, replicas_, states, planned_.data);
   const Index examples = session::largest_part(config_, replicas_);
   const auto own = static_cast<double>(examples);
   const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, own, &*traffic);

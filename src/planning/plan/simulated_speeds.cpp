@@ -27,13 +27,14 @@ void require_ranks(const Profile& profile, const std::string& path, const settin
       path, count_of(profile.ranks_per_host, "rank"), simulation.ranks_per_host, profile.ranks_per_host));
 }
 
-void set_computations(const Profile& profile, const models::Model& model, settings::Config& config) {
+void set_computations(const Profile& profile, const models::Model& model, const data::DatasetInfo& data,
+                      settings::Config& config) {
   settings::SimulationSettings& simulation = config.simulation;
   const auto examples = static_cast<double>(session::examples_of_step(config));
   const std::int64_t per_host = std::min(simulation.ranks, simulation.ranks_per_host);
   const Ranks ranks{static_cast<int>((simulation.ranks + per_host - 1) / per_host), static_cast<int>(per_host)};
   const auto traffic =
-      strategies::make_strategy(config.strategy)->traffic(model, static_cast<int>(simulation.ranks), 0);
+      strategies::make_strategy(config.strategy)->traffic(model, static_cast<int>(simulation.ranks), 0, data);
   const ComputingSeconds seconds = computing_seconds(profile, ranks, examples, traffic ? &*traffic : nullptr);
   simulation.microseconds_per_example = rounded(1e6 * seconds.gradient / examples, kDigits);
   simulation.nanoseconds_per_update =
@@ -98,7 +99,13 @@ settings::Config with_speeds_of(const std::string& path, settings::Config config
                                 const std::vector<std::string>& overrides, Log& log) {
   if (!config.simulation.is_on()) return config;
   const Profile profile = read_profile(path);
-  settings::Config sized = session::settle(config, data::inspect_dataset(config.data)).config;
+  if (config.whole_batch()) {
+    throw ConfigError(fmt::format(
+        "--profile: optimizer.kind = \"{}\" passes over the whole set, which cannot be simulated; choose another one",
+        config.optimizer.kind));
+  }
+  const data::DatasetInfo data = data::inspect_dataset(config.data);
+  settings::Config sized = session::settle(config, data).config;
   const models::ModelInputs inputs = shapes_of(sized, {});
   const auto backend = kernels::make_cpu_backend(1);
   LocalReducer alone;
@@ -109,9 +116,9 @@ settings::Config with_speeds_of(const std::string& path, settings::Config config
                     "simulation.microseconds_per_example, or 0 to have it measured",
                     config.model.kind));
   }
-  require_same_model(profile, path, {sized, inputs, *model, {}, {}});
+  require_same_model(profile, path, {sized, inputs, data, *model, {}, {}});
   require_ranks(profile, path, sized.simulation);
-  set_computations(profile, *model, sized);
+  set_computations(profile, *model, data, sized);
   const settings::SimulationSettings given = config.simulation;
   settings::SimulationSettings& simulation = config.simulation = sized.simulation;
   set_link(profile.between_hosts, simulation.link_mbit, simulation.link_microseconds);

@@ -19,7 +19,7 @@ Prediction predict_workers(const Planned& planned, const Way& way) {
   const auto threads = static_cast<double>(profile.threads);
   const auto examples = static_cast<double>(way.config.train.batch_size);
   const int states = optim::optimizer_state_vectors(way.config.optimizer);
-  const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(planned.model, 1, states);
+  const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(planned.model, 1, states, planned.data);
   Prediction made;
   made.examples = way.config.train.batch_size;
   made.gradient = profile.workers.gradients().at(examples) / threads;
