@@ -93,8 +93,8 @@ class MpiJob {
   ArrivalLog arrivals_;
   std::optional<double> end_limit_;  ///< seconds
   mpi::Control control_;
-  mpi::Progress progress_;  // last: its thread ends first
   std::set<int> silent_;    ///< ranks that did not answer this one
+  mpi::Progress progress_;  // last: its thread ends first
   std::atomic<bool> gave_up_ = false;
   std::mutex letting_go_;  ///< several threads may fail at once
   std::optional<Stopwatch> since_letting_go_;

@@ -117,9 +117,7 @@ Prediction predict_pass(const Planned& planned, const Way& way, const Ranks& ran
       1e-9 * portions.float_ns * kFloatsOfPortion * static_cast<double>(planned.model.layout().size());
   const double size = static_cast<double>(planned.data.train) / count / portions.examples;
   const auto computing = [&](const Ranks& those) {
-    const double measured = those.all() == 1   ? portions.one_rank
-                            : those.hosts == 1 ? portions.one_host
-                                               : portions.all_hosts;
+    const double measured = measured_on(those, portions.one_rank, portions.one_host, portions.all_hosts);
     const double of_portion = std::max(measured - adding, 0.0) * size + std::min(adding, measured);
     const double most = (count + those.all() - 1) / those.all();
     return ComputingSeconds{.gradient = most * of_portion, .update = 1e-9 * portions.float_ns * vectors / those.all()};

@@ -180,9 +180,8 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
     }
     if (!options.noise.empty()) {
       throw ConfigError(
-          fmt::format("--noise-scale: it says how many examples of a step are worth it, but a step of optimizer.kind = "
-                      "\"{}\" takes "
-                      "the whole set; leave it out",
+          fmt::format("--noise-scale: it says how many examples a step should have, but a step of optimizer.kind = "
+                      "\"{}\" takes the whole set; leave it out",
                       given.optimizer.kind));
     }
   }

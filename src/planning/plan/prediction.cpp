@@ -25,8 +25,7 @@ using strategies::Pattern;
 
 /// While as many ranks compute.
 const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
-  if (ranks.all() == 1) return profile.one_rank;
-  return ranks.hosts == 1 ? profile.one_host : profile.all_hosts;
+  return measured_on(ranks, profile.one_rank, profile.one_host, profile.all_hosts);
 }
 
 }  // namespace

@@ -38,6 +38,13 @@ struct Prediction {
   void set_speed(const Profile& profile, double batch, double of_rank);
 };
 
+/// What was measured while as many ranks computed as there will be.
+template <typename T>
+const T& measured_on(const Ranks& ranks, const T& one_rank, const T& one_host, const T& all_hosts) {
+  if (ranks.all() == 1) return one_rank;
+  return ranks.hosts == 1 ? one_host : all_hosts;
+}
+
 /// What a rank computes in a step, before any message.
 struct ComputingSeconds {
   double gradient = 0, update = 0;
