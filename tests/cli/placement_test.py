@@ -309,6 +309,7 @@ class LargerThanARank(BinaryTest):
         self.assertEqual(done.code, 0, done)
         plan = json.loads(done.out)
         ranks_of_replicas = {way["stages"] * way["tensor"] for way in plan["predictions"] if way["fits"]}
+        self.assertEqual(plan["recommended"]["stages"] * plan["recommended"]["tensor"], 4)
         self.assertEqual(ranks_of_replicas, {4})  # pipelines of four stages, or layers that four ranks share
         self.assertIn("no rank can hold the whole model", " ".join(plan["reasons"]))
         self.train("run", ranks=4, config="chosen.toml")

@@ -55,12 +55,11 @@ class MpiJob::WaitMonitor {
   /// but answers waits itself: for a rank of the group that does not answer, or else for one outside of the group.
   void judge() {
     const auto is_late = [this](int rank) { return !has_arrived(rank); };
-    const auto is_silent = [this](int rank) { return !answers(rank); };
     const std::vector<int> group = place_.group.members, late = those(group, is_late);
-    const std::vector<int> late_and_silent = those(late, is_silent);
+    const std::vector<int> late_and_silent = silent_of(late);
     if (!late_and_silent.empty()) throw_silent(late_and_silent, "arrive");
     for (const std::vector<int>& ranks : {group, job_.everyone_.members}) {
-      const std::vector<int> silent = those(ranks, is_silent);
+      const std::vector<int> silent = silent_of(ranks);
       if (!silent.empty()) throw_silent(silent, "answer a rank that waits");
     }
     if (!late.empty()) throw_missing(late, "arrive");
@@ -82,10 +81,14 @@ class MpiJob::WaitMonitor {
     return found;
   }
 
+  std::vector<int> silent_of(const std::vector<int>& ranks) const {
+    return those(ranks, [this](int rank) { return !answers(rank); });
+  }
+
+  /// \param ranks that the message names
   [[noreturn]] void throw_silent(const std::vector<int>& ranks, std::string_view what) const {
-    for (const int rank : those(job_.everyone_.members, [this](int one) { return !answers(one); })) {
-      job_.silent_.insert(rank);
-    }
+    const std::vector<int> all = silent_of(job_.everyone_.members);
+    job_.silent_.insert(all.begin(), all.end());
     throw_missing(ranks, what);
   }
 

@@ -220,13 +220,13 @@ void Profile::describe(ConfigVisitor& visitor) {
   visitor.require("encoders", names.size() == encoders.size(), "each way of training may have one encoder; remove one");
   visitor.require("in_host", ranks_per_host == 1 || in_host.megabytes_per_second > 0,
                   "megabytes_per_second must be above 0 where a host has several ranks");
-  for (const auto& [name, steps] :
-       {std::pair("one_rank", &one_rank), {"one_host", &one_host}, {"all_hosts", &all_hosts}}) {
-    visitor.require(name, portions.one_rank > 0 || !steps->examples.empty(),
+  for (const auto& [name, examples] : {std::pair("one_rank", &one_rank.examples),
+                                       {"one_host", &one_host.examples},
+                                       {"all_hosts", &all_hosts.examples},
+                                       {"beside_waiting", &beside_waiting.examples}}) {
+    visitor.require(name, portions.one_rank > 0 || !examples->empty(),
                     fmt::format("[{}] is missing, or has no examples: measure the profile again", name));
   }
-  visitor.require("beside_waiting", portions.one_rank > 0 || !beside_waiting.examples.empty(),
-                  "[beside_waiting] is missing, or has no examples: measure the profile again");
   visitor.require("sums_in_host", ranks_per_host == 1 || !sums_in_host.bytes.empty(),
                   "[sums_in_host] is missing, but a host has several ranks: measure the profile again");
   visitor.require("sums_of_all", hosts == 1 || !sums_of_all.bytes.empty(),

@@ -11,6 +11,7 @@
 #include "unisono/base/rounded.hpp"
 #include "unisono/planning/planning.hpp"
 #include "unisono/session/model_parts.hpp"
+#include "unisono/session/run_checks.hpp"
 #include "unisono/session/settled.hpp"
 #include "unisono/session/simulate.hpp"
 
@@ -99,11 +100,7 @@ settings::Config with_speeds_of(const std::string& path, settings::Config config
                                 const std::vector<std::string>& overrides, Log& log) {
   if (!config.simulation.is_on()) return config;
   const Profile profile = read_profile(path);
-  if (config.whole_batch()) {
-    throw ConfigError(fmt::format(
-        "--profile: optimizer.kind = \"{}\" passes over the whole set, which cannot be simulated; choose another one",
-        config.optimizer.kind));
-  }
+  session::require_simulated(config);
   const data::DatasetInfo data = data::inspect_dataset(config.data);
   settings::Config sized = session::settle(config, data).config;
   const models::ModelInputs inputs = shapes_of(sized, {});
