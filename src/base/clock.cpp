@@ -23,12 +23,18 @@ void sleep_precisely() {
 Idle::Idle(int spins, const Runtime& runtime) : spins_(runtime.is_virtual() ? 0 : spins), runtime_(&runtime) {}
 
 void Idle::sleep() {
-  constexpr int kShortest = 5, kLongest = 200, kShare = 4;  // microseconds; of what was slept so far
+  constexpr int kShortest = 5, kLongest = 400, kShare = 4;  // microseconds; of what was slept so far
   const int length = std::clamp(slept_ / kShare, kShortest, kLongest);
-  slept_ = std::min(slept_ + length, kShare * kLongest);
-  if (runtime_ != nullptr && runtime_->is_virtual()) return runtime_->sleep(1e-6 * length);
-  sleep_precisely();
-  std::this_thread::sleep_for(std::chrono::microseconds(length));
+  double slept = length;
+  if (runtime_ != nullptr && runtime_->is_virtual()) {
+    runtime_->sleep(1e-6 * length);
+  } else {
+    sleep_precisely();
+    const Stopwatch watch;
+    std::this_thread::sleep_for(std::chrono::microseconds(length));
+    slept = 1e6 * watch.seconds();
+  }
+  slept_ = static_cast<int>(std::min(slept_ + slept, 1.0 * kShare * kLongest));
 }
 
 }  // namespace unisono

@@ -66,7 +66,7 @@ std::optional<Traffic> Averaging::traffic(const models::Model& model, int, int s
   if (settings_.compression.is_on()) {
     traffic = traffic_of_sum(model.layout(), settings_.compression);
     traffic.touched_floats /= period;
-    traffic.waiting_threads = 0;
+    traffic.waits.clear();
   } else {
     traffic.exchanges = {{.floats = model.layout().size()}};
   }

@@ -92,22 +92,27 @@ void BatchStrategy::require(const models::Model& model, int) const {
 
 namespace {
 
-/// The most nodes of the tree that a rank holds where no portion moves.
-struct MostNodes {
-  std::int64_t at_once = 1;  ///< that of the portion in progress included
-  std::int64_t at_end = 1;   ///< of a pass
-};
-MostNodes most_nodes(std::int64_t portions, int ranks) {
+/// How many nodes of the tree cover some portions.
+std::int64_t nodes_of(const comm::SumTree& tree, const comm::Slice& portions) {
+  return std::ssize(tree.cover(portions));
+}
+
+/// The most nodes that a rank holds at once where no portion moves, that of the portion in progress included.
+std::int64_t most_nodes_at_once(std::int64_t portions, int ranks) {
   const comm::SumTree tree(static_cast<int>(portions));
-  const auto nodes = [&](const comm::Slice& leaves) { return std::ssize(tree.cover(leaves)); };
-  MostNodes most;
+  std::int64_t most = 1;
   for (int rank = 0; rank < ranks; ++rank) {
     const comm::Slice own = comm::slice_of(portions, rank, ranks);
-    for (Index now = own.first; now < own.last; ++now) {
-      most.at_once = std::max<std::int64_t>(most.at_once, nodes({own.first, now}) + 1);
-    }
-    most.at_end = std::max<std::int64_t>(most.at_end, nodes(own));
+    for (Index now = own.first; now < own.last; ++now) most = std::max(most, nodes_of(tree, {own.first, now}) + 1);
   }
+  return most;
+}
+
+/// The most nodes that a rank has at the end of a pass.
+std::int64_t most_nodes_at_end(std::int64_t portions, int ranks) {
+  const comm::SumTree tree(static_cast<int>(portions));
+  std::int64_t most = 1;
+  for (int rank = 0; rank < ranks; ++rank) most = std::max(most, nodes_of(tree, comm::slice_of(portions, rank, ranks)));
   return most;
 }
 
@@ -118,7 +123,7 @@ MostNodes most_nodes(std::int64_t portions, int ranks) {
 std::int64_t BatchStrategy::extra_bytes(const models::Model& model, int ranks, int) const {
   if (model.alternating() != nullptr) return alternating_bytes(*model.alternating(), ranks);
   const std::int64_t n = model.layout().size(), portions = settings_.portions > 0 ? settings_.portions : kMostPortions;
-  const std::int64_t nodes = most_nodes(portions, ranks).at_once + (ranks > 1 ? 1 : 0);
+  const std::int64_t nodes = most_nodes_at_once(portions, ranks) + (ranks > 1 ? 1 : 0);
   return static_cast<std::int64_t>(sizeof(float)) * (nodes * n + (ranks > 1 ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
@@ -131,7 +136,7 @@ std::optional<Traffic> BatchStrategy::traffic(const models::Model& model, int ra
   if (model.alternating() != nullptr) return {};
   const Index n = model.layout().size();
   const Index number = VectorShards(n, ranks).pieces() * Index{sizeof(double) / sizeof(float)};  // a sum's, in floats
-  const std::int64_t nodes = most_nodes(portions(model, data), ranks).at_end;
+  const std::int64_t nodes = most_nodes_at_end(portions(model, data), ranks);
   Traffic traffic{.touched_floats = (kOwn + kEach * states) * static_cast<double>(n) / ranks,
                   .makes_serial_steps = true};
   traffic.exchanges.push_back({.pattern = Pattern::gather, .floats = (1 + nodes) * n / ranks});

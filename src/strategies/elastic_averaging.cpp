@@ -93,12 +93,12 @@ class ElasticAveraging final : public Strategy {
   std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
   std::int64_t extra_bytes_of_all(const models::Model& model, int ranks, int states) const override;
   /// A pull, and then a push.
-  std::optional<Traffic> traffic(const models::Model& model, int, int, const data::DatasetInfo&) const override {
+  std::optional<Traffic> traffic(const models::Model& model, int ranks, int, const data::DatasetInfo&) const override {
     const auto period = static_cast<double>(own_.period);
     const Exchange one_way{.pattern = Pattern::serve, .floats = model.layout().size(), .every_steps = period};
     return Traffic{.exchanges = {one_way, one_way},
                    .touched_floats = 9.0 * static_cast<double>(model.layout().size()) / period,
-                   .waiting_threads = 1};
+                   .waits = waits_of_servers(settings_, ranks, period)};
   }
 
  private:

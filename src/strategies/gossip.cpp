@@ -110,8 +110,9 @@ std::optional<Traffic> Gossip::traffic(const models::Model& model, int ranks, in
     exchange.receivers = [mixing](int round, int rank) { return mixing.row(round, rank).to; };
   }
   const double mixed = 3.0 * static_cast<double>(exchange.floats) / period;
-  const int waiting = combines_first() && by_messages() ? 1 : 0;
-  return Traffic{.exchanges = {std::move(exchange)}, .touched_floats = mixed, .waiting_threads = waiting};
+  std::vector<Wait> waits;
+  if (combines_first() && by_messages()) waits.push_back({.per_step = 1 / period, .ends_with_exchanges = true});
+  return Traffic{.exchanges = {std::move(exchange)}, .touched_floats = mixed, .waits = std::move(waits)};
 }
 
 /// This rank's part of the training.

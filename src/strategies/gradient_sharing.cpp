@@ -96,7 +96,8 @@ std::int64_t GradientSharing::extra_bytes(const models::Model& model, int ranks,
   return static_cast<std::int64_t>(sizeof(float)) * n + largest * (1 + ranks);
 }
 
-std::optional<Traffic> GradientSharing::traffic(const models::Model& model, int, int, const data::DatasetInfo&) const {
+std::optional<Traffic> GradientSharing::traffic(const models::Model& model, int ranks, int,
+                                                const data::DatasetInfo&) const {
   const Index n = model.layout().size();
   const kernels::ThresholdSettings threshold{.threshold = static_cast<float>(own_.threshold), .density = own_.density};
   return Traffic{.exchanges = {{.pattern = Pattern::gather,
@@ -105,7 +106,7 @@ std::optional<Traffic> GradientSharing::traffic(const models::Model& model, int,
                                 .during = own_.is_synchronous() ? During::nothing : During::gradient}},
                  .encoder = kernels::make_threshold_encoder(threshold),
                  .touched_floats = 6.0 * static_cast<double>(n),
-                 .waiting_threads = 1};
+                 .waits = {{.per_step = static_cast<double>(std::max(ranks - 1, 1))}}};
 }
 
 void GradientSharing::train(TrainContext& run) {

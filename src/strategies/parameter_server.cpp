@@ -144,13 +144,15 @@ std::int64_t ParameterServer::extra_bytes_of_all(const models::Model& model, int
   return bytes_of_roles(model, roles, states).of_all(roles);
 }
 
-std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int, int, const data::DatasetInfo&) const {
+std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int ranks, int,
+                                                const data::DatasetInfo&) const {
   const Index n = model.layout().size();
   const Exchange pull{.pattern = Pattern::serve,
                       .floats = n,
                       .every_steps = static_cast<double>(own_.pull_period),
                       .during = own_.prefetch ? During::gradient : During::nothing};
-  Traffic traffic{.exchanges = {pull}, .waiting_threads = 1};
+  const auto period = static_cast<double>(std::min(own_.pull_period, own_.push_period));
+  Traffic traffic{.exchanges = {pull}, .waits = waits_of_servers(settings_, ranks, period)};
   Exchange push{.pattern = Pattern::serve, .floats = n, .every_steps = static_cast<double>(own_.push_period)};
   if (own_.compression.is_on()) {
     const parallel::CompressedBlocks blocks = parallel::divide_blocks(model.layout(), own_.compression);

@@ -69,8 +69,7 @@ class Plan(BinaryTest):
         for key, values in {"gradient": [0.003, 0.006, 0.012, 0.024], "whole": [0.003, 0.006, 0.012, 0.024]}.items():
             text = re.sub(rf"^{key} = \[.+\]$", f"{key} = {values}", text, flags=re.MULTILINE)
         text = re.sub(r"^examples = \[.+\]$", "examples = [3.0, 6.0, 12.0, 24.0]", text, flags=re.MULTILINE)
-        waiting = "examples = [24.0]\nseconds = [0.024]"
-        text = re.sub(r"(?<=\[beside_waiting\]\n)examples = .*\nseconds = .*", waiting, text)
+        text = re.sub(r"(?<=\[waiting\]\n)seconds = .*\nfactor = .*", "seconds = [1.0]\nfactor = [1.0]", text)
         text = re.sub(r"^update = \[.+\]$", "update = [1e-9, 1e-9, 1e-9, 1e-9]", text, flags=re.MULTILINE)
         self.write("profile.toml", text)
         words = ("--profile", "profile.toml", "--hosts", "1,4")

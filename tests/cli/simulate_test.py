@@ -337,7 +337,7 @@ class Simulate(BinaryTest):
         steps = {"examples": "[6.0, 12.0]", "gradient": "[0.006, 0.009]", "update": "[0.001, 0.001]"}
         self.profile(
             all_hosts={**steps, "whole": "[0.007, 0.01]"},
-            beside_waiting={"examples": "[6.0, 12.0]", "seconds": "[0.012, 0.018]"},
+            waiting={"seconds": "[0.0045]", "factor": "[2.0]"},
             between_hosts={"microseconds": "70.0", "megabytes_per_second": "250.0"},
         )
         own = settings("simulation.ranks=2", "strategy.kind=allreduce")

@@ -22,7 +22,7 @@ Profile profile_of_links() {
   Profile profile{.cpu = "a CPU", .model = "a model"};
   profile.one_rank = {{1, 2}, {0.001, 0.002}, {0.0015, 0.0025}, {0.0005, 0.0005}};
   profile.one_host = profile.all_hosts = profile.one_rank;
-  profile.beside_waiting = {{1, 2}, {0.0011, 0.0022}};
+  profile.waiting = {{0.001, 0.1}, {1.3, 1.1}};
   profile.in_host.megabytes_per_second = 1000;
   profile.between_hosts.megabytes_per_second = 100;
   profile.sums_in_host = {{1e6, 2e6}, {0.001, 0.002}};
@@ -148,7 +148,8 @@ train = { batch_size = 16, threads = 1 }
   CHECK(profile.sums_in_host.bytes == profile.sums_of_all.bytes);
   CHECK(profile.between_hosts.megabytes_per_second > 0);
   CHECK(profile.in_host.megabytes_per_second > 0);
-  CHECK(profile.beside_waiting.examples == profile.one_rank.examples);
+  REQUIRE(profile.waiting.seconds.size() > 1);
+  for (const double factor : profile.waiting.factor) CHECK(factor >= 1);
   CHECK(profile.segments.forward.size() == 2);  // a ReLU is computed with its layer
   CHECK(profile.memory_mebibytes > 0);
   REQUIRE(!profile.encoders.empty());

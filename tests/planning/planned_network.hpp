@@ -36,7 +36,6 @@ inline Profile slow_profile() {
   profile.one_rank = {{1, 32}, {1, 32}, {1, 32}, {kNothing, kNothing}};
   profile.one_host = profile.all_hosts = profile.one_rank;
   profile.segments = {{1, 1, 1, 1}, {1, 1, 1, 1}, {2, 2, 2, 2}};
-  profile.beside_waiting = {{1, 32}, {1, 32}};
   profile.sums_in_host = {{1, 1e6}, {kNothing, kNothing}};
   profile.in_host.megabytes_per_second = 1e7;
   profile.between_hosts.megabytes_per_second = 1e-3;

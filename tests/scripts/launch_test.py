@@ -302,6 +302,20 @@ class Restarts(ScriptTest):
         self.assertEqual(len(self.calls("trainer")), 4)  # the first one reaches step 7
         self.assertIn("three starts in a row have not reached a checkpoint after step 7", result.stderr)
 
+    NOTES = "mkdir -p run/checkpoints; printf 'id\\nstep %d\\n' "
+
+    def test_copies_in_memory_are_progress(self):
+        count = "$(wc -l < calls)"
+        result = self.launch(f"[[ {count} -lt 6 ]] || ends_with 0; {self.NOTES} {count} > run/checkpoints/memory.txt; "
+                             "kill -KILL $$")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("restart 5 of 5, from step 0 or a later copy in memory, on 1 rank\n", result.stderr)
+
+    def test_three_starts_without_a_new_copy_in_memory_are_enough(self):
+        result = self.launch(f"{self.NOTES} 7 > run/checkpoints/memory.txt; kill -KILL $$")
+        self.assertEqual((result.returncode, len(self.calls("trainer"))), (5, 4))
+        self.assertIn("three starts in a row have not reached a checkpoint after step 7", result.stderr)
+
     def test_the_number_of_restarts_is_kept(self):
         result = self.launch("checkpoint $(ls run/checkpoints 2>/dev/null | wc -l | sed 's/$/1/'); kill -KILL $$",
                              restarts=2)

@@ -150,6 +150,14 @@ class Sbatch(ScriptTest):
         self.assertEqual(set(self.calls("scontrol")), asked)
         self.assertNotIn("--nodelist", self.trainings()[1])
 
+    def test_copies_in_memory_are_progress(self):
+        count = "$(grep --count ' train ' calls)"
+        note = f"mkdir -p runs/x/checkpoints; printf 'id\nstep %d\n' {count} > runs/x/checkpoints/memory.txt; "
+        result = self.on_nodes(f"[[ {count} -lt 6 ]] || exit 0; " + note.replace("\n", "\\n") + "exit 137")
+        self.assertEqual(result.returncode, 0, result)
+        said = "train.sbatch: restart 5, from step 0 or a later copy in memory, on node1 node2 node3\n"
+        self.assertIn(said, result.stdout)
+
     def test_a_lost_node_is_left_out(self):
         lose = self.are("MIXED", "DOWN+NOT_RESPONDING", "MIXED")
         result = self.on_nodes(self.RESUMES + self.CHECKPOINT + lose + "exit 1")

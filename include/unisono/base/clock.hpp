@@ -60,9 +60,10 @@ class ScopedTimer {
 
 /// What a thread does between two looks at something that others will change: nothing for the first `spins` times,
 /// since the change mostly comes within microseconds; then it sleeps, so that others get its core. A sleep is a quarter
-/// of what it has slept so far, 5 µs at least and 200 at most. So it is late by a quarter of its wait at most, and
-/// wakes up seldom where it waits for long: on a virtual machine each time took about 20 µs of its core, so that a
-/// thread that slept for 50 µs at a time made another one on the core 1.47 times as slow, and for 200 µs 1.1 times.
+/// of what its sleeps have taken so far, 5 µs at least and 400 at most. So it is late by a quarter of its wait, and
+/// wakes up seldom where it waits for long. On virtual machines each time took 20 to 40 µs of its core, and a sleep of
+/// 5 µs took 75 on a busy one: beside a thread whose waits were of 0.1 ms, another one took 2 times as long, and beside
+/// waits of 25 ms 1.16 times.
 ///
 /// It never calls sched_yield: beside other programs, that costs a thread its turns, since each call puts it behind
 /// them by one more of Linux' time slices (6.6 and later). On a core shared with one busy program (6.18), a thread that

@@ -42,6 +42,14 @@ struct Exchange {
   std::function<std::vector<int>(int round, int rank)> receivers = {};
 };
 
+/// Waits of a rank's threads for messages while it computes.
+struct Wait {
+  double threads = 1;   ///< that wait so, on average over ranks and time
+  double per_step = 1;  ///< of each, one after the other; less than 1: a wait lasts for several steps
+  /// Whether it ends when the exchanges that are under way during a step do; else waits take all of the step.
+  bool ends_with_exchanges = false;
+};
+
 /// What the ranks of a strategy send each other in its steps, and what that costs a rank, for predictions of how long
 /// steps take (`unisono plan`).
 struct Traffic {
@@ -49,7 +57,7 @@ struct Traffic {
   std::unique_ptr<kernels::Encoder> encoder = nullptr;  ///< of encoded messages; null: there are none
   /// Floats that a rank reads or writes in a step beyond the gradient and the optimizer's update.
   double touched_floats = 0;
-  int waiting_threads = 0;  ///< of a rank, that wait for messages while it computes
+  std::vector<Wait> waits = {};
   /// Whether steps are those of the serial run, but for the order of sums.
   bool makes_serial_steps = false;
   /// Whether a rank makes its steps as one rank by itself does, so that updates may be parts of the backward pass.

@@ -37,9 +37,12 @@ settings::Config alone(settings::Config config) {
 
 namespace {
 
-constexpr double kSecondsOfSteps = 0.3;  // for which steps of one number of examples are timed, twice
+constexpr double kSecondsOfSteps = 0.2;  // for which steps of one number of examples are timed in a try
+constexpr int kTries = 3;                // at each number, after the others': a machine is faster at some times
 constexpr double kSecondsOfSums = 0.5;   // of a round, if one sum is shorter
 constexpr int kRounds = 5;               // of which the median counts
+/// Of threads that wait for messages: steps of small models take the shortest one, periods of larger ones the longest.
+constexpr std::array kWaits = {0.0001, 0.0004, 0.0016, 0.0064, 0.0256};
 
 // Steps ---------------------------------------------------------------------------------------------------------------
 
@@ -61,7 +64,7 @@ class TimedSteps {
             [&inputs] { return session::set_like(inputs); }, log)),
         trial_(placed_, inputs, log) {
     const double one = std::max(trial_.warm_up().median_step_seconds, 1e-7);
-    steps_ = std::clamp<std::int64_t>(std::llround(kSecondsOfSteps / one), 5, 100'000);
+    steps_ = std::clamp<std::int64_t>(std::llround(kSecondsOfSteps / one), 3, 100'000);
   }
 
   /// A step with its update.
@@ -83,14 +86,6 @@ class TimedSteps {
   BenchTrial trial_;
   std::int64_t steps_ = 1;
 };
-
-/// Of two tries: of a rank alone the better one, which others disturbed less; of ranks together the mean, since each
-/// has faster and slower times where they share cores.
-double of_two(double a, double b, bool together) { return together ? (a + b) / 2 : std::min(a, b); }
-TimedSteps::Parts of_two(const TimedSteps::Parts& a, const TimedSteps::Parts& b, bool together) {
-  if (together) return {.gradient = (a.gradient + b.gradient) / 2, .update = (a.update + b.update) / 2};
-  return a.gradient + a.update <= b.gradient + b.update ? a : b;
-}
 
 /// The segments of a network, which are timed one after the other: no more than one is in memory.
 class TimedSegments {
@@ -151,7 +146,7 @@ SegmentSeconds time_passes(comm::Communicator& world, const Measured& measured, 
   return seconds;
 }
 
-/// A thread that waits for messages as servers do: as long as a step, again and again.
+/// A thread that waits for messages as servers do: for so long, again and again.
 class WaitingThread {
  public:
   explicit WaitingThread(double seconds)
@@ -172,32 +167,32 @@ class WaitingThread {
   std::thread thread_;
 };
 
-/// Gradients while each rank has a thread that waits for a message of another one. Between hosts, a thread of the
-/// communicator looks for it, too. Collective.
-GradientCurve time_beside_waiting(comm::Communicator& world, comm::Communicator& rank, const Measured& measured,
-                                  int threads, const StepCurves& without) {
+/// Gradients of some examples beside a thread that waits again and again, for each of some waits. While a message of
+/// another rank is awaited: between hosts, a thread of the communicator looks for it, too. Collective.
+WaitingCosts time_waiting(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads) {
   constexpr int kTag = 2;
   Log silent(world.rank(), /*terminal=*/false);
   std::byte sent{}, received{};
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
-  const auto message = world.start_receive(std::span(&received, 1), before, kTag);
-  GradientCurve curve{.examples = without.examples, .seconds = {}};
-  for (std::size_t i = 0; i < measured.examples.size(); ++i) {
-    std::array<double, 1> slowest = {0};
-    {
-      const WaitingThread waiting(without.gradient[i]);
-      TimedSteps steps(rank, alone(measured.config, threads, measured.examples[i]), measured.inputs, silent);
-      const TimedSteps::Parts first = steps.parts();
-      slowest[0] = of_two(first, steps.parts(), /*together=*/true).gradient;
-    }
+  const Index examples = measured.examples[measured.examples.size() / 2];
+  TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
+  double without = 0;
+  WaitingCosts costs{.seconds = {kWaits.begin(), kWaits.end()}, .factor = std::vector<double>(kWaits.size())};
+  for (int round = 0; round < kTries; ++round) {
     world.barrier();
-    world.allreduce_max(std::span<double>(slowest));
-    curve.seconds.push_back(std::max(slowest[0], without.gradient[i]));
+    without += steps.parts().gradient;
+    const auto message = world.start_receive(std::span(&received, 1), before, kTag);
+    for (std::size_t i = 0; i < kWaits.size(); ++i) {
+      world.barrier();
+      const WaitingThread waiting(kWaits[i]);
+      costs.factor[i] += steps.parts().gradient;
+    }
+    comm::RequestPtr sending = world.start_send(std::span(&sent, 1), next, kTag);
+    message->wait();
+    sending->wait();
   }
-  comm::RequestPtr sending = world.start_send(std::span(&sent, 1), next, kTag);
-  message->wait();
-  sending->wait();
-  return curve;
+  for (double& factor : costs.factor) factor = std::max(world.sum(factor / without) / world.size(), 1.0);
+  return costs;
 }
 
 // Messages ------------------------------------------------------------------------------------------------------------
@@ -337,30 +332,63 @@ void require_same_model(const Profile& profile, const std::string& path, const M
 
 namespace {
 
+struct StepSeconds {
+  double gradient = 0, update = 0;  ///< where the update follows
+  double whole = 0;                 ///< with its update
+};
+
+/// One try. \param whole_fits whether a rank's memory has room for the whole model
+StepSeconds time_step(comm::Communicator& rank, const Measured& measured, int threads, bool whole_fits,
+                      Index examples) {
+  Log silent(rank.rank(), /*terminal=*/false);
+  if (!whole_fits) {
+    const TimedSegments segments(measured, threads);
+    StepSeconds step{.gradient = segments.gradient(examples), .update = segments.update()};
+    step.whole = step.gradient + step.update;
+    return step;
+  }
+  TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
+  const double whole = steps.whole();
+  const TimedSteps::Parts parts = steps.parts();
+  return {.gradient = parts.gradient, .update = parts.update, .whole = whole};
+}
+
+/// Of a rank alone the best try, which others disturbed least; of ranks together the mean, since each has faster and
+/// slower times where they share cores.
+StepSeconds of_tries(const std::vector<StepSeconds>& tries, bool together) {
+  StepSeconds of_all = tries.front();
+  for (auto one = tries.begin() + 1; one != tries.end(); ++one) {
+    if (together) {
+      of_all = {of_all.gradient + one->gradient, of_all.update + one->update, of_all.whole + one->whole};
+      continue;
+    }
+    of_all.whole = std::min(of_all.whole, one->whole);
+    if (one->gradient + one->update > of_all.gradient + of_all.update) continue;
+    of_all.gradient = one->gradient;
+    of_all.update = one->update;
+  }
+  const double count = together ? static_cast<double>(tries.size()) : 1;
+  return {of_all.gradient / count, of_all.update / count, of_all.whole / count};
+}
+
 /// As long as the slowest of the ranks that are `active` takes, while they all compute at once. Collective.
 /// \param whole_fits whether a rank's memory has room for the whole model
 StepCurves time_curves(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads,
                        bool whole_fits, bool active, bool together) {
-  StepCurves curves;
-  Log silent(world.rank(), /*terminal=*/false);
-  for (const Index examples : measured.examples) {
-    std::array<double, 3> slowest = {0, 0, 0};  // gradient, whole step, update
-    if (active && !whole_fits) {
-      const TimedSegments segments(measured, threads);
-      slowest = {segments.gradient(examples), 0, segments.update()};
-      slowest[1] = slowest[0] + slowest[2];
-    } else if (active) {
-      TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
-      const double whole = steps.whole();
-      const TimedSteps::Parts parts = steps.parts();
-      const double whole_again = steps.whole();
-      const TimedSteps::Parts both = of_two(parts, steps.parts(), together);
-      slowest = {both.gradient, of_two(whole, whole_again, together), both.update};
+  std::vector<std::vector<StepSeconds>> tries(measured.examples.size());
+  for (int round = 0; round < (whole_fits ? kTries : 1); ++round) {
+    for (std::size_t i = 0; i < tries.size(); ++i) {
+      if (active) tries[i].push_back(time_step(rank, measured, threads, whole_fits, measured.examples[i]));
+      world.barrier();
     }
-    world.barrier();
+  }
+  StepCurves curves;
+  for (std::size_t i = 0; i < tries.size(); ++i) {
+    const StepSeconds own = active ? of_tries(tries[i], together) : StepSeconds{};
+    std::array<double, 3> slowest = {own.gradient, own.whole, own.update};
     world.allreduce_max(std::span<double>(slowest));
     for (double& one : slowest) one = std::max(one, 1e-9);
-    curves.examples.push_back(static_cast<double>(examples));
+    curves.examples.push_back(static_cast<double>(measured.examples[i]));
     curves.gradient.push_back(slowest[0]);
     curves.whole.push_back(slowest[1]);
     curves.update.push_back(slowest[2]);
@@ -409,11 +437,7 @@ void time_steps(comm::Communicator& world, const Measured& measured, bool whole_
   const bool all_fit = static_cast<double>(threads * measured.memory_bytes) <= profile.memory_limit();
   if (has_workers && world.size() == 1 && all_fit) profile.workers = time_workers(measured, threads);
   profile.segments = time_passes(world, measured, threads);
-  if (whole_fits) {
-    profile.beside_waiting = time_beside_waiting(world, *rank, measured, threads, profile.all_hosts);
-  } else {
-    profile.beside_waiting = {profile.all_hosts.examples, profile.all_hosts.gradient};  // of ways that do not fit
-  }
+  if (whole_fits) profile.waiting = time_waiting(world, *rank, measured, threads);
 }
 
 /// Bytes of the largest sum that a whole-batch method makes over ranks: of small models, more than θ has.

@@ -130,9 +130,7 @@ Prediction predict_pass(const Planned& planned, const Way& way, const Ranks& ran
   made.update = computing(ranks).update;
   for (const strategies::Exchange& exchange : traffic->exchanges) {
     const ExchangeCost cost = network.cost(exchange, sizeof(float) * static_cast<double>(exchange.floats));
-    made.messages += cost.copying / exchange.every_steps;
-    made.exposed += cost.link / exchange.every_steps;
-    made.sent_bytes += cost.sent_bytes / exchange.every_steps;
+    made.add(cost, exchange.every_steps, cost.link / exchange.every_steps);
   }
   const ComputingSeconds alone = computing({1, 1});
   made.examples_per_second = static_cast<double>(planned.data.train) / made.seconds();

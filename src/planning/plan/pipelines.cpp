@@ -146,16 +146,14 @@ void PipelinePredictor::add_messages(parallel::PlacementProblem& problem) {
 
 /// A sum over the same stage of all replicas. Beside the backward pass it has that of the last micro-batch.
 void PipelinePredictor::add(const Exchange& exchange) {
-  const double every = exchange.every_steps;
   const ExchangeCost cost = cost_over_replicas(
       planned_, ranks_,
       {.ranks = stages_, .replicas = replicas_, .share = std::ranges::max(shares()), .share_of_host = share_of_host()},
       exchange);
-  made_.messages += cost.copying / every;
-  made_.sent_bytes += cost.sent_bytes / every;
   const double passes = made_.gradient + made_.bubble + made_.boundaries;
   const double last = (1 - models::GradientTimes::kForward) * made_.gradient / placed_.problem.micro_batches;
-  made_.exposed += exposed(exchange, cost.link, {.backward = last, .passes = passes, .step = passes + made_.update});
+  made_.add(cost, exchange.every_steps,
+            exposed(exchange, cost.link, {.backward = last, .passes = passes, .step = passes + made_.update}));
 }
 
 Prediction PipelinePredictor::predict() {

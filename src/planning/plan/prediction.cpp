@@ -23,6 +23,21 @@ using strategies::During;
 using strategies::Exchange;
 using strategies::Pattern;
 
+/// Seconds that threads which wait for messages take from a computation.
+double lost_to_waits(const WaitingCosts& costs, const std::vector<strategies::Wait>& waits, double computing,
+                     double exchanging) {
+  double lost = 0;
+  for (const strategies::Wait& wait : waits) {
+    if (wait.ends_with_exchanges) {
+      const double waiting = std::min(exchanging, computing);
+      lost += wait.threads * waiting * (1 - 1 / costs.factor_at(waiting / wait.per_step));
+    } else {
+      lost += wait.threads * computing * (costs.factor_at(computing / wait.per_step) - 1);
+    }
+  }
+  return lost;
+}
+
 /// While as many ranks compute.
 const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
   return measured_on(ranks, profile.one_rank, profile.one_host, profile.all_hosts);
@@ -30,14 +45,29 @@ const StepCurves& steps_on(const Profile& profile, const Ranks& ranks) {
 
 }  // namespace
 
+void Prediction::add(const ExchangeCost& cost, double every_steps, double waiting) {
+  messages += cost.copying / every_steps;
+  exposed += waiting;
+  sent_bytes += cost.sent_bytes / every_steps;
+}
+
 void Prediction::set_speed(const Profile& profile, double batch, double of_rank) {
   examples_per_second = batch / seconds();
   const double alone = of_rank / profile.one_rank.whole_steps().at(of_rank);
   efficiency = examples_per_second / (alone * ranks.all());
 }
 
+double seconds_under_way(const strategies::Traffic& traffic,
+                         const std::function<ExchangeCost(const Exchange&)>& cost_of) {
+  double seconds = 0;
+  for (const Exchange& exchange : traffic.exchanges) {
+    if (exchange.during != During::nothing) seconds += cost_of(exchange).seconds() / exchange.every_steps;
+  }
+  return seconds;
+}
+
 ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
-                                   const strategies::Traffic* traffic) {
+                                   const strategies::Traffic* traffic, double exchanging) {
   const bool is_alone = ranks.all() == 1;
   const StepCurves& steps = steps_on(profile, ranks);
   ComputingSeconds seconds{.gradient = steps.gradients().at(examples), .update = steps.updates().at(examples)};
@@ -46,7 +76,9 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
     seconds.gradient = std::min(seconds.gradient, whole);
     seconds.update = whole - seconds.gradient;
   }
-  if (!is_alone && traffic != nullptr) seconds.gradient *= profile.waiting_factor(examples, traffic->waiting_threads);
+  if (!is_alone && traffic != nullptr) {
+    seconds.gradient += lost_to_waits(profile.waiting, traffic->waits, seconds.gradient, exchanging);
+  }
   return seconds;
 }
 
@@ -232,13 +264,11 @@ double Predictor::exposed_of_buckets(const Exchange& exchange) const {
 void Predictor::add(const Exchange& exchange) {
   const ExchangeCost cost = cost_of(exchange);
   const double every = exchange.every_steps;
-  made_.sent_bytes += cost.sent_bytes / every;
-  made_.messages += cost.copying / every;
-  if (exchange.during == During::backward) {
-    made_.exposed += exposed_of_buckets(exchange) / every;
-  } else {
-    made_.exposed += exposed(exchange, cost.link, {.passes = made_.gradient, .step = made_.gradient + made_.update});
-  }
+  const double waiting =
+      exchange.during == During::backward
+          ? exposed_of_buckets(exchange) / every
+          : exposed(exchange, cost.link, {.passes = made_.gradient, .step = made_.gradient + made_.update});
+  made_.add(cost, every, waiting);
 }
 
 /// Whether each rank makes a part of each update.
@@ -255,7 +285,8 @@ Prediction Predictor::predict() {
   made_.ranks = ranks_;
   made_.makes_serial_steps = traffic_.makes_serial_steps;
   made_.examples = static_cast<Index>(std::ceil(examples));
-  const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, examples, &traffic_);
+  const double exchanging = seconds_under_way(traffic_, [this](const Exchange& one) { return cost_of(one); });
+  const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, examples, &traffic_, exchanging);
   made_.gradient = computing.gradient;
   made_.update = computing.update;
   if (ranks_.all() > 1) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct Prediction {
   double efficiency = 0;           ///< of as many ranks that are each as fast as one alone
   std::int64_t memory_bytes = 0;   ///< of a rank
 
+  /// Adds an exchange. \param every_steps from one to the next \param waiting seconds of a step in which ranks wait for
+  /// it
+  void add(const ExchangeCost& cost, double every_steps, double waiting);
   /// Sets both from `ranks` and seconds(). \param batch examples of a step \param of_rank those of a rank
   void set_speed(const Profile& profile, double batch, double of_rank);
 };
@@ -45,14 +49,19 @@ const T& measured_on(const Ranks& ranks, const T& one_rank, const T& one_host, c
   return ranks.hosts == 1 ? one_host : all_hosts;
 }
 
+/// Seconds of a step in which exchanges are under way while ranks compute.
+double seconds_under_way(const strategies::Traffic& traffic,
+                         const std::function<ExchangeCost(const strategies::Exchange&)>& cost_of);
+
 /// What a rank computes in a step, before any message.
 struct ComputingSeconds {
   double gradient = 0, update = 0;
 };
 
 /// \param examples of a rank in a step \param traffic what its way of training sends; null: that is not known
+/// \param exchanging seconds of a step in which exchanges are under way while the rank computes
 ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
-                                   const strategies::Traffic* traffic);
+                                   const strategies::Traffic* traffic, double exchanging = 0);
 
 /// Seconds for which a rank reads and writes floats of vectors, at the speed of its updates.
 /// \param examples of a rank in a step \param states vectors of the optimizer \param parameters of an update

@@ -75,11 +75,20 @@ void StepCurves::describe(ConfigVisitor& visitor) {
       "examples must ascend, and each needs its gradient, whole and update seconds, above 0 and at most 1e6");
 }
 
-void GradientCurve::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "examples", .meaning = "examples of a rank in a step, in ascending order"}, examples);
-  visitor.field({.name = "seconds", .meaning = "seconds of the gradient of so many", .unit = "s"}, seconds);
-  visitor.require("examples", are_measured(examples, {&seconds}),
-                  "examples must ascend, and each needs its seconds, above 0 and at most 1e6");
+void WaitingCosts::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "seconds", .meaning = "seconds of a wait, in ascending order", .unit = "s"}, seconds);
+  visitor.field({.name = "factor", .meaning = "how many times as long computing takes beside waits of so long"},
+                factor);
+  visitor.require("seconds", are_measured(seconds, {&factor}),
+                  "seconds must ascend, and each needs its factor, above 0 and at most 1e6");
+}
+
+double WaitingCosts::factor_at(double wait) const {
+  if (seconds.empty()) return 1;
+  if (seconds.size() == 1) return std::max(factor.front(), 1.0);
+  Curve by_logarithm{.sizes = {}, .seconds = factor};
+  for (const double one : seconds) by_logarithm.sizes.push_back(std::log(one));
+  return std::max(by_logarithm.at(std::log(std::clamp(wait, seconds.front(), seconds.back()))), 1.0);
 }
 
 void PortionSeconds::describe(ConfigVisitor& visitor) {
@@ -197,9 +206,11 @@ void Profile::describe(ConfigVisitor& visitor) {
                    .meaning = "portions of the training set, of whole-batch methods, which have no steps of so many "
                               "examples; 0: not measured"},
                   portions);
-  visitor.section({.name = "beside_waiting",
-                   .meaning = "gradients while all compute, and each rank has a thread that waits for a message"},
-                  beside_waiting);
+  visitor.section(
+      {.name = "waiting",
+       .meaning = "how long computing takes while each rank has a thread that waits for messages; empty: as "
+                  "long as without"},
+      waiting);
   visitor.section({.name = "segments",
                    .meaning = "passes of the network's segments for one example; empty: flops decide in pipelines"},
                   segments);
@@ -222,8 +233,7 @@ void Profile::describe(ConfigVisitor& visitor) {
                   "megabytes_per_second must be above 0 where a host has several ranks");
   for (const auto& [name, examples] : {std::pair("one_rank", &one_rank.examples),
                                        {"one_host", &one_host.examples},
-                                       {"all_hosts", &all_hosts.examples},
-                                       {"beside_waiting", &beside_waiting.examples}}) {
+                                       {"all_hosts", &all_hosts.examples}}) {
     visitor.require(name, portions.one_rank > 0 || !examples->empty(),
                     fmt::format("[{}] is missing, or has no examples: measure the profile again", name));
   }
@@ -235,14 +245,6 @@ void Profile::describe(ConfigVisitor& visitor) {
 
 double Profile::memory_limit() const {
   return memory_mebibytes > 0 ? memory_mebibytes * (1 << 20) : std::numeric_limits<double>::infinity();
-}
-
-/// Of the measured sizes, beyond which lines through two of them say little: both were disturbed.
-double Profile::waiting_factor(double examples, int waiting) const {
-  if (waiting == 0) return 1;
-  const std::vector<double>& sizes = beside_waiting.examples;
-  const double size = std::clamp(examples, sizes.front(), sizes.back());
-  return std::pow(std::max(beside_waiting.curve().at(size) / all_hosts.gradients().at(size), 1.0), waiting);
 }
 
 Profile read_profile(const std::string& path) {

@@ -42,11 +42,14 @@ struct StepCurves {
   Curve updates() const { return {examples, update}; }
 };
 
-/// Seconds of the gradients of so many examples.
-struct GradientCurve {
-  std::vector<double> examples, seconds;
+/// What a rank's thread that waits for messages takes from those that compute: the more, the shorter its waits are.
+struct WaitingCosts {
+  std::vector<double> seconds;  ///< of a wait, which begins anew when it is over; in ascending order
+  std::vector<double> factor;   ///< how many times as long computing takes meanwhile
   void describe(ConfigVisitor& visitor);
-  Curve curve() const { return {examples, seconds}; }
+
+  /// Between the measured waits, linear in the logarithm; beyond them, as at the nearest one.
+  double factor_at(double wait) const;
 };
 
 /// Of whole-batch methods: seconds of a portion of the training set, its gradient added to the others'. 0: not
@@ -98,8 +101,8 @@ struct Profile {
   /// Steps of a thread of one rank, while each of its threads makes steps with a model of its own; empty: not measured.
   StepCurves workers = {};
   PortionSeconds portions = {};
-  SegmentSeconds segments = {};       ///< while all compute; empty: only the flops of layers are known
-  GradientCurve beside_waiting = {};  ///< while all compute, and each rank has a thread that waits for a message
+  SegmentSeconds segments = {};                  ///< while all compute; empty: only the flops of layers are known
+  WaitingCosts waiting = {};                     ///< while all compute, and each rank has a thread that waits
   SumCurve sums_in_host = {}, sums_of_all = {};  ///< over the ranks of a host, and over all ranks; empty: there was one
   /// Over the ranks of a host, of vectors that they do not share, as those of layers are; empty: messages decide.
   SumCurve sums_of_layers = {};
@@ -111,8 +114,6 @@ struct Profile {
 
   /// Bytes that a rank may take; infinitely many where that is unknown.
   double memory_limit() const;
-  /// How many times as long gradients of so many examples take while so many threads of each rank wait for messages.
-  double waiting_factor(double examples, int waiting) const;
 };
 
 /// \throws ConfigError where it is no profile

@@ -110,25 +110,20 @@ void SharedLayersPredictor::add_sums_of_layers(const LayerSums& sums) {
   const Network network(planned_.profile, group_of(ranks_, tensor_), planned_.measured_links);
   const ExchangeCost one = network.sum_of_layers(sums.bytes / sums.number);
   made_.layer_bytes = sums.bytes;
-  made_.messages += sums.number * one.copying;
-  made_.exposed += sums.number * one.link;
-  made_.sent_bytes += sums.number * one.sent_bytes;
+  made_.add(one, /*every_steps=*/1 / sums.number, /*waiting=*/sums.number * one.link);
 }
 
 /// A sum over the ranks with the same part of all replicas.
 void SharedLayersPredictor::add(const Exchange& exchange) {
-  const double every = exchange.every_steps;
   const ExchangeCost cost = cost_over_replicas(planned_, ranks_,
                                                {.ranks = tensor_,
                                                 .replicas = replicas_,
                                                 .share = share(),
                                                 .share_of_host = share() * std::min(tensor_, ranks_.per_host)},
                                                exchange);
-  made_.messages += cost.copying / every;
-  made_.sent_bytes += cost.sent_bytes / every;
   const double backward = (1 - models::GradientTimes::kForward) * made_.gradient;
-  made_.exposed += exposed(exchange, cost.link,
-                           {.backward = backward, .passes = made_.gradient, .step = made_.gradient + made_.update});
+  const Overlap overlap{.backward = backward, .passes = made_.gradient, .step = made_.gradient + made_.update};
+  made_.add(cost, exchange.every_steps, exposed(exchange, cost.link, overlap));
 }
 
 Prediction SharedLayersPredictor::predict() {

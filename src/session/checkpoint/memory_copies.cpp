@@ -60,6 +60,13 @@ std::string folder_of(const std::string& id) {
 
 std::string memory_note(const std::string& checkpoints) { return checkpoints + "/memory.txt"; }
 
+/// Writes a run's note. \param step of its first whole copy; −1: there is none yet \return what went wrong; empty:
+/// nothing
+std::string write_memory_note(const std::string& checkpoints, const std::string& id, std::int64_t step) {
+  const std::string text = step < 0 ? id + "\n" : fmt::format("{}\nstep {}\n", id, step);
+  return error_of([&] { records::write_text_file(memory_note(checkpoints), text); });
+}
+
 /// \return the id of a run's copies; empty: there is no note, or it says something else
 std::string noted_id(comm::Communicator& group, const std::string& checkpoints) {
   std::string id;
@@ -252,7 +259,7 @@ std::string MemoryCopies::begin_folder() {
   std::string error;
   if (group_.is_root()) {
     id_ = new_id();
-    error = error_of([&] { records::write_text_file(memory_note(checkpoints_), id_ + "\n"); });
+    error = write_memory_note(checkpoints_, id_, -1);
   }
   id_ = group_.broadcast_text(id_);
   const std::string folder = folder_of(id_);
@@ -366,7 +373,9 @@ void MemoryCopies::advance() {
   if (group_.max(work_.empty() ? 0 : 1) != 0) return;
   threads_.join();
   contents_.reset();
-  const std::string error = group_.first_text(errors_.empty() ? "" : errors_.front());
+  std::string error = errors_.empty() ? "" : errors_.front();
+  if (newest_ < 0 && error.empty() && group_.is_root()) error = write_memory_note(checkpoints_, id_, step_);
+  error = group_.first_text(error);
   if (!error.empty()) return give_up(error);
   newest_ = step_;
   ++made_;

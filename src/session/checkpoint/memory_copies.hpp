@@ -19,7 +19,8 @@
 // They outlive the process. A copy is what a checkpoint's file would be, divided into parts. Where all ranks hold the
 // same state, each node's ranks keep all of it, and no message is sent. Else each rank keeps its own part, and a rank
 // of the next node keeps it, too, so that all parts are there when one node is lost. The id is a random one, of one
-// start of the run; a note in the run's folder says it: checkpoints/memory.txt.
+// start of the run. A note in the run's folder says it, and the step of the first copy that this start has completed,
+// by which whoever starts it again sees that it got on: checkpoints/memory.txt.
 namespace unisono::session {
 
 struct PartHeader;

@@ -279,11 +279,10 @@ void require_simulated(const settings::Config& config) {
   };
   refuse(!config.simulation.is_on(), "simulation.ranks: how many ranks are simulated? Set it, e.g. to 64");
   const strategies::StrategyTraits traits = traits_of(config.strategy);
-  refuse(!traits.simulated,
-         fmt::format("strategy.kind = \"{}\" cannot be simulated, because its threads share memory; these can be: {}",
-                     config.strategy.kind, strategies::names_of_kinds([](const strategies::StrategyTraits& kind) {
-                       return kind.simulated;
-                     })));
+  refuse(
+      !traits.simulated,
+      fmt::format("strategy.kind = \"{}\" cannot be simulated; these can be: {}", config.strategy.kind,
+                  strategies::names_of_kinds([](const strategies::StrategyTraits& kind) { return kind.simulated; })));
   refuse(config.device != settings::DeviceChoice::cpu, "device: simulated ranks compute on CPUs; set device = \"cpu\"");
   refuse(config.replica.stages != 1 || config.replica.tensor != 1,
          "replica: simulated ranks hold whole models; set replica.stages and replica.tensor to 1");

@@ -30,6 +30,11 @@ std::string relief_by_servers(const StrategySettings& settings) {
   return settings.servers > 0 ? "try more servers (strategy.servers), or " : "try ";
 }
 
+std::vector<Wait> waits_of_servers(const StrategySettings& settings, int ranks, double period) {
+  if (settings.servers > 0) return {};
+  return {{.per_step = ranks / period}};
+}
+
 std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank) {
   const std::vector<int> own = roles.workers_of(rank);
   if (own.empty()) return std::nullopt;

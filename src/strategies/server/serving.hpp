@@ -19,6 +19,9 @@ namespace unisono::strategies {
 Roles roles_of(const StrategySettings& settings, int ranks);
 /// The beginning of the text of StrategyKind::relief for strategies with servers.
 std::string relief_by_servers(const StrategySettings& settings);
+/// Of a rank's server beside its worker, which hears from each worker once in a period of its steps.
+std::vector<Wait> waits_of_servers(const StrategySettings& settings, int ranks, double period);
+
 /// A rank's part of the training examples under these roles; see Strategy::data_shard.
 std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank);
 
