@@ -6,18 +6,18 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "bench/trial.hpp"
+#include "plan/measure_messages.hpp"
 #include "plan/passes.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/median.hpp"
-#include "unisono/base/random.hpp"
 #include "unisono/optim/optimizer.hpp"
-#include "unisono/parallel/compressed_sum.hpp"
-#include "unisono/parallel/exchange.hpp"
 #include "unisono/parallel/pipeline.hpp"
 #include "unisono/session/abilities.hpp"
 #include "unisono/session/placement.hpp"
@@ -40,7 +40,6 @@ namespace {
 
 constexpr double kSecondsOfSteps = 0.2;  // for which steps of one number of examples are timed in a try
 constexpr int kTries = 3;                // at each number, after the others': a machine is faster at some times
-constexpr double kSecondsOfSums = 0.5;   // of a round, if one sum is shorter
 constexpr int kRounds = 5;               // of which the median counts
 /// Of threads that wait for messages: steps of small models take the shortest one, periods of larger ones the longest.
 constexpr std::array kWaits = {0.0001, 0.0004, 0.0016, 0.0064, 0.0256};
@@ -54,6 +53,8 @@ settings::Config alone(settings::Config config, int threads, Index examples) {
   config.train.batch_size = examples;
   return config;
 }
+
+Index middle(const std::vector<Index>& examples) { return examples[examples.size() / 2]; }
 
 /// Steps of one number of examples on this rank, which are timed while others that measure, too, do the same. Seconds
 /// are means, not medians: where ranks share cores, each has steps with a core of its own and steps without.
@@ -175,8 +176,7 @@ WaitingCosts time_waiting(comm::Communicator& world, comm::Communicator& rank, c
   Log silent(world.rank(), /*terminal=*/false);
   std::byte sent{}, received{};
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
-  const Index examples = measured.examples[measured.examples.size() / 2];
-  TimedSteps steps(rank, alone(measured.config, threads, examples), measured.inputs, silent);
+  TimedSteps steps(rank, alone(measured.config, threads, middle(measured.examples)), measured.inputs, silent);
   double without = 0;
   WaitingCosts costs{.seconds = {kWaits.begin(), kWaits.end()}, .factor = std::vector<double>(kWaits.size())};
   for (int round = 0; round < kTries; ++round) {
@@ -194,131 +194,6 @@ WaitingCosts time_waiting(comm::Communicator& world, comm::Communicator& rank, c
   }
   for (double& factor : costs.factor) factor = std::max(world.sum(factor / without) / world.size(), 1.0);
   return costs;
-}
-
-// Messages ------------------------------------------------------------------------------------------------------------
-
-/// Bytes of vectors whose sums are timed, about four to a factor of ten.
-std::vector<double> sizes_of_sums(double most) {
-  std::vector<double> sizes;
-  for (double size = 256; size < most; size *= 4) sizes.push_back(size);
-  sizes.push_back(most);
-  return sizes;
-}
-
-SumCurve time_sums(comm::Communicator& group, double most_bytes, Allocator& memory) {
-  SumCurve curve;
-  Buffer values(static_cast<Index>(most_bytes / sizeof(float)), memory);
-  for (const double bytes : sizes_of_sums(most_bytes)) {
-    const auto span = values.view().first(static_cast<std::size_t>(bytes / sizeof(float)));
-    const auto time_of = [&](int calls) {
-      group.barrier();
-      const Stopwatch watch;
-      for (int i = 0; i < calls; ++i) group.allreduce_sum(span);
-      std::array<double, 1> slowest = {watch.seconds() / calls};
-      group.allreduce_max(std::span<double>(slowest));
-      return slowest[0];
-    };
-    // Several calls follow each other, as those of steps do: links are slow at first.
-    const int calls = static_cast<int>(std::clamp(kSecondsOfSums / std::max(time_of(1), 1e-9), 1.0, 8.0));
-    std::vector<double> rounds;
-    for (int round = 0; round < kRounds; ++round) rounds.push_back(time_of(calls));
-    curve.bytes.push_back(bytes);
-    curve.seconds.push_back(std::max(median_of(rounds), 1e-9));
-  }
-  return curve;
-}
-
-/// Each rank of a ring sends to the next one, all at once. The speed is that of what a long message has more than a
-/// shorter one: links and buffers take the first part of it faster. \param longest bytes of the exchanges that follow
-Link time_ring(comm::Communicator& ring, double longest) {
-  constexpr int kTag = 1;
-  constexpr std::size_t kShort = 8;
-  const auto most = static_cast<std::size_t>(std::clamp(longest, 1e6, 16e6)), less = most / 4;
-  const int next = (ring.rank() + 1) % ring.size(), before = (ring.rank() + ring.size() - 1) % ring.size();
-  std::vector<std::byte> sent(most), received(most);
-  const auto seconds = [&](std::size_t bytes) {
-    std::vector<double> rounds;
-    for (int round = 0; round < kRounds; ++round) {
-      ring.barrier();
-      const Stopwatch watch;
-      const auto receive = ring.start_receive(std::span(received).first(bytes), before, kTag);
-      ring.send(std::span(std::as_const(sent)).first(bytes), next, kTag);
-      receive->wait();
-      std::array<double, 1> slowest = {watch.seconds()};
-      ring.allreduce_max(std::span<double>(slowest));
-      rounds.push_back(slowest[0]);
-    }
-    return median_of(rounds);
-  };
-  const double latency = seconds(kShort), whole = std::max(seconds(most), 1e-9);
-  const double more =
-      std::max(whole - seconds(less), whole / 4);  // three quarters of the bytes, however it is disturbed
-  return {.microseconds = 1e6 * latency, .megabytes_per_second = 1e-6 * static_cast<double>(most - less) / more};
-}
-
-// Encoders ------------------------------------------------------------------------------------------------------------
-
-/// Values that are distributed as gradients roughly are, as many as a bucket has at most: sums are made of buckets.
-std::vector<float> drawn_gradient(const comm::Communicator& world, Index floats) {
-  const Index bucket = world.bucket_bytes() / Index{sizeof(float)};
-  std::vector<float> drawn(static_cast<std::size_t>(std::min(floats, bucket)));
-  RandomStream random(1, Purpose::compression);
-  for (float& value : drawn) value = random.normal();
-  return drawn;
-}
-
-/// Nanoseconds of a whole sum for each float, as steps make it: bucket by bucket, by a thread. Collective.
-/// \param floats of the gradient \param drawn a bucket's
-double time_encoded_sum(comm::Communicator& group, kernels::Encoder& encoder, const std::vector<float>& drawn,
-                        Index floats) {
-  constexpr std::size_t kMost = 16;  // buckets, whose vectors are more than caches hold
-  const std::size_t bucket = drawn.size();
-  const std::size_t buckets = std::min((static_cast<std::size_t>(floats) + bucket - 1) / bucket, kMost);
-  const auto exchange = parallel::make_encoded_sum(group, encoder);
-  std::vector<float> values(buckets * bucket), sum(values.size());
-  std::vector<double> rounds;
-  parallel::Background background("compressed sums");
-  background.start([] {})->wait();  // the thread has started
-  for (int round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < buckets; ++i)
-      std::ranges::copy(drawn, values.begin() + static_cast<std::ptrdiff_t>(i * bucket));
-    const kernels::EncodingPlace place{.step = static_cast<std::uint64_t>(round)};
-    comm::RequestPtr last;
-    group.barrier();
-    const Stopwatch watch;
-    for (std::size_t i = 0; i < buckets; ++i) {
-      last = background.start([&, i] {
-        exchange->sum(encoder, std::span(values).subspan(i * bucket, bucket),
-                      std::span(sum).subspan(i * bucket, bucket), place);
-      });
-    }
-    last->wait();
-    rounds.push_back(watch.seconds());
-  }
-  return std::max(1e9 * group.sum(median_of(rounds)) / group.size() / static_cast<double>(values.size()), 1e-6);
-}
-
-EncoderSpeed time_encoder(kernels::Encoder& encoder, const std::string& of, const std::vector<float>& drawn) {
-  const auto n = static_cast<Index>(drawn.size());
-  std::vector<float> values, sum(drawn.size());
-  std::vector<std::byte> message(static_cast<std::size_t>(encoder.most_bytes(n)));
-  std::vector<double> encode, add;
-  Index bytes = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    values = drawn;
-    const Stopwatch encoding;
-    bytes = encoder.encode(values, {.step = static_cast<std::uint64_t>(round)}, message);
-    encode.push_back(encoding.seconds());
-    const Stopwatch adding;
-    encoder.add(std::span(std::as_const(message)).first(static_cast<std::size_t>(bytes)), sum);
-    add.push_back(adding.seconds());
-  }
-  const auto count = static_cast<double>(n);
-  return {.of = of,
-          .encode_ns = std::max(1e9 * median_of(encode) / count, 1e-6),
-          .add_ns = std::max(1e9 * median_of(add) / count, 1e-6),
-          .bytes_per_float = static_cast<double>(bytes) / count};
 }
 
 }  // namespace
@@ -457,48 +332,6 @@ void time_steps(comm::Communicator& world, const Measured& measured, bool whole_
   if (whole_fits) profile.waiting = time_waiting(world, *rank, measured, threads);
 }
 
-/// Bytes of the largest sum that a whole-batch method makes over ranks: of small models, more than θ has.
-double bytes_of_sums_of_methods(const Measured& measured, int ranks) {
-  if (!measured.config.whole_batch()) return 0;
-  const int states = optim::optimizer_state_vectors(measured.config.optimizer);
-  const auto traffic =
-      strategies::make_strategy(measured.config.strategy)->traffic(measured.model, ranks, states, measured.data);
-  Index most = 0;
-  for (const strategies::Exchange& exchange : traffic->exchanges) {
-    if (exchange.pattern == strategies::Pattern::sum) most = std::max(most, exchange.floats);
-  }
-  return sizeof(float) * static_cast<double>(most);
-}
-
-/// Collective.
-void time_messages(comm::Communicator& world, const Measured& measured, Profile& profile) {
-  const auto whole = static_cast<double>(sizeof(float)) * static_cast<double>(measured.model.layout().size());
-  double bytes = std::min(whole, std::max(1e6, profile.memory_limit() / 8));
-  bytes = std::max(bytes, bytes_of_sums_of_methods(measured, world.size()));
-  const auto host = world.split(world.node(), world.rank());
-  if (host->size() > 1) {
-    profile.sums_in_host = time_sums(*host, bytes, host->shared_allocator());
-    profile.sums_of_layers = time_sums(*host, bytes, page_allocator());
-    profile.in_host = time_ring(*host, bytes);
-  }
-  if (profile.hosts > 1) {
-    profile.sums_of_all = time_sums(world, bytes, world.shared_allocator());
-    const auto same_place = world.split(world.node_rank(), world.rank());
-    if (world.node_rank() == 0) profile.between_hosts = time_ring(*same_place, bytes);
-    world.barrier();
-  }
-  const std::vector<float> drawn = drawn_gradient(world, measured.model.layout().size());
-  for (const Way& way : measured.ways) {
-    const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(measured.model, 2, 0, measured.data);
-    if (!traffic || !traffic->encoder) continue;
-    EncoderSpeed speed = time_encoder(*traffic->encoder, way.name, drawn);
-    const Index floats = measured.model.layout().size();
-    if (host->size() > 1) speed.in_host_ns = time_encoded_sum(*host, *traffic->encoder, drawn, floats);
-    if (profile.hosts > 1) speed.of_all_ns = time_encoded_sum(world, *traffic->encoder, drawn, floats);
-    profile.encoders.push_back(std::move(speed));
-  }
-}
-
 /// \throws ConfigError where a rank cannot hold what a whole-batch method needs
 void require_whole_fits(const Measured& measured, bool whole_fits, const Profile& profile) {
   if (whole_fits) return;
@@ -542,7 +375,13 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   } else {
     time_steps(world, measured, whole_fits, profile);
   }
-  time_messages(world, measured, profile);
+  const auto rank = world.alone();
+  Log silent(world.rank(), /*terminal=*/false);
+  std::optional<TimedSteps> steps;
+  if (profile.hosts > 1 && whole_fits && !by_portions) {
+    steps.emplace(*rank, alone(measured.config, threads, middle(measured.examples)), measured.inputs, silent);
+  }
+  time_messages(world, measured, steps ? std::function<void()>([&steps] { steps->parts(); }) : nullptr, profile);
   return profile;
 }
 

@@ -153,7 +153,11 @@ void PipelinePredictor::add(const Exchange& exchange) {
   const double passes = made_.gradient + made_.bubble + made_.boundaries;
   const double last = (1 - models::GradientTimes::kForward) * made_.gradient / placed_.problem.micro_batches;
   made_.add(cost, exchange.every_steps,
-            exposed(exchange, cost.link, {.backward = last, .passes = passes, .step = passes + made_.update}));
+            exposed(exchange, cost.link,
+                    {.link_share = planned_.profile.busy_link_share,
+                     .backward = last,
+                     .passes = passes,
+                     .step = passes + made_.update}));
 }
 
 Prediction PipelinePredictor::predict() {

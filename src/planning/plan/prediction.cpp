@@ -133,15 +133,18 @@ ExchangeCost cost_over_replicas(const Planned& planned, const Ranks& ranks, cons
 
 double exposed(const Exchange& exchange, double link, const Overlap& overlap) {
   const double every = exchange.every_steps;
+  const auto left = [&overlap](double seconds, double computing) {
+    return std::max(seconds - overlap.link_share * computing, 0.0);
+  };
   switch (exchange.during) {
     case During::nothing:
       return link / every;
     case During::backward:
-      return std::max(link - overlap.backward, 0.0) / every;
+      return left(link, overlap.backward) / every;
     case During::gradient:
-      return std::max(link - overlap.passes, 0.0) / every;
+      return left(link, overlap.passes) / every;
     case During::period:
-      return std::max(link / every - overlap.step, 0.0);
+      return left(link / every, overlap.step);
   }
   return 0;
 }
@@ -246,7 +249,11 @@ double Predictor::exposed_of_buckets(const Exchange& exchange) const {
   const auto start = [&](double until) {
     Exchange part = exchange;
     part.floats = static_cast<Index>(static_cast<double>(exchange.floats) * (until - started) / whole_bytes);
-    sent = std::max(sent, ready) + cost_of(part).link;
+    // Until the backward pass ends, messages get a share of the link.
+    const double begin = std::max(sent, ready), seconds = cost_of(part).link;
+    const double meanwhile = planned_.profile.busy_link_share * std::max(made_.gradient - begin, 0.0);
+    sent = seconds <= meanwhile ? begin + seconds / planned_.profile.busy_link_share
+                                : std::max(begin, made_.gradient) + seconds - meanwhile;
     started = until;
   };
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
@@ -264,10 +271,11 @@ double Predictor::exposed_of_buckets(const Exchange& exchange) const {
 void Predictor::add(const Exchange& exchange) {
   const ExchangeCost cost = cost_of(exchange);
   const double every = exchange.every_steps;
-  const double waiting =
-      exchange.during == During::backward
-          ? exposed_of_buckets(exchange) / every
-          : exposed(exchange, cost.link, {.passes = made_.gradient, .step = made_.gradient + made_.update});
+  const double waiting = exchange.during == During::backward ? exposed_of_buckets(exchange) / every
+                                                             : exposed(exchange, cost.link,
+                                                                       {.link_share = planned_.profile.busy_link_share,
+                                                                        .passes = made_.gradient,
+                                                                        .step = made_.gradient + made_.update});
   made_.add(cost, every, waiting);
 }
 

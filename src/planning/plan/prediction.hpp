@@ -100,7 +100,8 @@ ExchangeCost cost_over_replicas(const Planned& planned, const Ranks& ranks, cons
 
 /// What a rank computes, in seconds, while exchanges are under way.
 struct Overlap {
-  double backward = 0;  ///< the part of the backward pass that is left when the first gradients are final
+  double link_share = 1;  ///< of the link's speed, what messages get meanwhile
+  double backward = 0;    ///< the part of the backward pass that is left when the first gradients are final
   double passes = 0;
   double step = 0;
 };

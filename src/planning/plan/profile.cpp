@@ -225,6 +225,10 @@ void Profile::describe(ConfigVisitor& visitor) {
       sums_of_layers);
   visitor.section({.name = "in_host", .meaning = "messages between ranks of a host"}, in_host);
   visitor.section({.name = "between_hosts", .meaning = "messages between hosts"}, between_hosts);
+  visitor.field({.name = "busy_link_share",
+                 .meaning = "of the speed between hosts, what messages get while the ranks compute; 1: not measured",
+                 .range = above(0).at_most(1)},
+                busy_link_share);
   visitor.list({.name = "encoders", .meaning = "what compressing takes"}, encoders);
   std::set<std::string> names;
   for (const EncoderSpeed& encoder : encoders) names.insert(encoder.of);

@@ -107,6 +107,7 @@ struct Profile {
   /// Over the ranks of a host, of vectors that they do not share, as those of layers are; empty: messages decide.
   SumCurve sums_of_layers = {};
   Link in_host = {}, between_hosts = {};
+  double busy_link_share = 1;  ///< of the speed between hosts, what messages get while the ranks compute
   std::vector<EncoderSpeed> encoders = {};
   double memory_mebibytes = 0;  ///< that a rank may take; 0: unknown
 

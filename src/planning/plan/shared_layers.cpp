@@ -122,7 +122,10 @@ void SharedLayersPredictor::add(const Exchange& exchange) {
                                                 .share_of_host = share() * std::min(tensor_, ranks_.per_host)},
                                                exchange);
   const double backward = (1 - models::GradientTimes::kForward) * made_.gradient;
-  const Overlap overlap{.backward = backward, .passes = made_.gradient, .step = made_.gradient + made_.update};
+  const Overlap overlap{.link_share = planned_.profile.busy_link_share,
+                        .backward = backward,
+                        .passes = made_.gradient,
+                        .step = made_.gradient + made_.update};
   made_.add(cost, exchange.every_steps, exposed(exchange, cost.link, overlap));
 }
 
