@@ -13,7 +13,9 @@
 
 #include "bench/trial.hpp"
 #include "plan/measure_messages.hpp"
+#include "plan/network.hpp"
 #include "plan/passes.hpp"
+#include "plan/prediction.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/median.hpp"
@@ -332,6 +334,56 @@ void time_steps(comm::Communicator& world, const Measured& measured, bool whole_
   if (whole_fits) profile.waiting = time_waiting(world, *rank, measured, threads);
 }
 
+/// What compressed sums add to a step of these ranks, beside what else it takes: nanoseconds for each float.
+/// Collective. \return 0 where the ranks cannot train so
+double time_added(comm::Communicator& group, const Measured& measured, const Way& way, const Profile& profile) {
+  settings::Config config = way.config;
+  config.device = settings::DeviceChoice::cpu;
+  config.train.threads = profile.threads;
+  const int per_host = group.node_size();
+  const Ranks ranks{group.size() / per_host, per_host};
+  const int states = optim::optimizer_state_vectors(config.optimizer);
+  const auto traffic =
+      strategies::make_strategy(config.strategy)->traffic(measured.model, ranks.all(), states, measured.data);
+  const double examples = static_cast<double>(config.train.batch_size) / ranks.all();
+  const ComputingSeconds computing = computing_seconds(profile, ranks, examples, nullptr);
+  double others =
+      computing.gradient + computing.update +
+      touching_seconds(profile, ranks, examples, states, measured.model.layout().size(), traffic->touched_floats);
+  const Network network(profile, ranks, /*measured_links=*/true);
+  double encoded = 1;
+  for (const strategies::Exchange& exchange : traffic->exchanges) {
+    const auto floats = static_cast<double>(exchange.floats);
+    if (exchange.encoded) {
+      encoded = std::max(floats, 1.0);
+    } else {
+      others += network.cost(exchange, sizeof(float) * floats).seconds();
+    }
+  }
+  const auto backend = kernels::make_cpu_backend(1);
+  const std::int64_t memory = memory_of_rank(config, ranks, *backend, measured.data, 0, /*tries=*/false);
+  if (static_cast<double>(memory) > profile.memory_limit()) return 0;
+  Log silent(group.rank(), /*terminal=*/false);
+  try {
+    TimedSteps steps(group, config, measured.inputs, silent);
+    double seconds = 0;
+    for (int round = 0; round < kTries; ++round) seconds += steps.whole() / kTries;
+    return std::max(1e9 * (seconds - others) / encoded, 1e-6);
+  } catch (const ConfigError&) {
+    return 0;  // on all ranks alike
+  }
+}
+
+/// Collective.
+void time_compressed_steps(comm::Communicator& world, const Measured& measured, Profile& profile) {
+  const auto host = world.split(world.node(), world.rank());
+  for (EncoderSpeed& encoder : profile.encoders) {
+    const auto way = std::ranges::find(measured.ways, encoder.of, &Way::name);
+    if (host->size() > 1) encoder.in_host_ns = time_added(*host, measured, *way, profile);
+    if (profile.hosts > 1) encoder.of_all_ns = time_added(world, measured, *way, profile);
+  }
+}
+
 /// \throws ConfigError where a rank cannot hold what a whole-batch method needs
 void require_whole_fits(const Measured& measured, bool whole_fits, const Profile& profile) {
   if (whole_fits) return;
@@ -382,6 +434,7 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
     steps.emplace(*rank, alone(measured.config, threads, middle(measured.examples)), measured.inputs, silent);
   }
   time_messages(world, measured, steps ? std::function<void()>([&steps] { steps->parts(); }) : nullptr, profile);
+  if (whole_fits && !by_portions) time_compressed_steps(world, measured, profile);
   return profile;
 }
 

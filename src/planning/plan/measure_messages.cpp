@@ -11,7 +11,6 @@
 #include "unisono/base/median.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/optim/optimizer.hpp"
-#include "unisono/parallel/compressed_sum.hpp"
 #include "unisono/parallel/exchange.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -125,37 +124,6 @@ std::vector<float> drawn_gradient(const comm::Communicator& world, Index floats)
   return drawn;
 }
 
-/// Nanoseconds of a whole sum for each float, as steps make it: bucket by bucket, by a thread. Collective.
-/// \param floats of the gradient \param drawn a bucket's
-double time_encoded_sum(comm::Communicator& group, kernels::Encoder& encoder, const std::vector<float>& drawn,
-                        Index floats) {
-  constexpr std::size_t kMost = 16;  // buckets, whose vectors are more than caches hold
-  const std::size_t bucket = drawn.size();
-  const std::size_t buckets = std::min((static_cast<std::size_t>(floats) + bucket - 1) / bucket, kMost);
-  const auto exchange = parallel::make_encoded_sum(group, encoder);
-  std::vector<float> values(buckets * bucket), sum(values.size());
-  std::vector<double> rounds;
-  parallel::Background background("compressed sums");
-  background.start([] {})->wait();  // the thread has started
-  for (int round = 0; round < kRepeats; ++round) {
-    for (std::size_t i = 0; i < buckets; ++i)
-      std::ranges::copy(drawn, values.begin() + static_cast<std::ptrdiff_t>(i * bucket));
-    const kernels::EncodingPlace place{.step = static_cast<std::uint64_t>(round)};
-    comm::RequestPtr last;
-    group.barrier();
-    const Stopwatch watch;
-    for (std::size_t i = 0; i < buckets; ++i) {
-      last = background.start([&, i] {
-        exchange->sum(encoder, std::span(values).subspan(i * bucket, bucket),
-                      std::span(sum).subspan(i * bucket, bucket), place);
-      });
-    }
-    last->wait();
-    rounds.push_back(watch.seconds());
-  }
-  return std::max(1e9 * group.sum(median_of(rounds)) / group.size() / static_cast<double>(values.size()), 1e-6);
-}
-
 EncoderSpeed time_encoder(kernels::Encoder& encoder, const std::string& of, const std::vector<float>& drawn) {
   const auto n = static_cast<Index>(drawn.size());
   std::vector<float> values, sum(drawn.size());
@@ -217,11 +185,7 @@ void time_messages(comm::Communicator& world, const Measured& measured, const st
   for (const Way& way : measured.ways) {
     const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(measured.model, 2, 0, measured.data);
     if (!traffic || !traffic->encoder) continue;
-    EncoderSpeed speed = time_encoder(*traffic->encoder, way.name, drawn);
-    const Index floats = measured.model.layout().size();
-    if (host->size() > 1) speed.in_host_ns = time_encoded_sum(*host, *traffic->encoder, drawn, floats);
-    if (profile.hosts > 1) speed.of_all_ns = time_encoded_sum(world, *traffic->encoder, drawn, floats);
-    profile.encoders.push_back(std::move(speed));
+    profile.encoders.push_back(time_encoder(*traffic->encoder, way.name, drawn));
   }
 }
 

@@ -180,12 +180,15 @@ class Predictor {
         strategy_(strategies::make_strategy(way.config.strategy)),
         states_(optim::optimizer_state_vectors(way.config.optimizer)),
         traffic_(*strategy_->traffic(planned.model, ranks.all(), states_, planned.data)),
-        encoder_(encoder_of(planned.profile, way)) {}
+        encoder_(encoder_of(planned.profile, way)) {
+    if (added_ns() > 0) traffic_.waits.clear();  // what they cost was timed, too
+  }
 
   Prediction predict();
 
  private:
   double bytes_of(const Exchange& exchange) const;
+  double added_ns() const;
   ExchangeCost encoded(const Exchange& exchange) const;
   ExchangeCost cost_of(const Exchange& exchange) const {
     return exchange.encoded && encoder_ != nullptr ? encoded(exchange) : network_.cost(exchange, bytes_of(exchange));
@@ -200,7 +203,7 @@ class Predictor {
   const Network network_;
   const std::unique_ptr<strategies::Strategy> strategy_;
   const int states_;
-  const strategies::Traffic traffic_;
+  strategies::Traffic traffic_;
   const EncoderSpeed* encoder_;
   Prediction made_;
 };
@@ -210,16 +213,20 @@ double Predictor::bytes_of(const Exchange& exchange) const {
   return bytes * static_cast<double>(exchange.floats);
 }
 
-/// Seconds of a sum of messages that are compressed; what of it is on links counts as such.
-ExchangeCost Predictor::encoded(const Exchange& exchange) const {
+/// What compressed sums add to a step of these ranks, for each float; 0: not measured.
+double Predictor::added_ns() const {
   const Profile& profile = planned_.profile;
+  if (encoder_ == nullptr || ranks_.per_host != profile.ranks_per_host) return 0;
+  if (ranks_.hosts == 1) return encoder_->in_host_ns;
+  return ranks_.hosts == profile.hosts && planned_.measured_links ? encoder_->of_all_ns : 0;
+}
+
+/// Seconds of a sum of messages that are compressed. What these ranks were timed at is no more hidden by anything.
+ExchangeCost Predictor::encoded(const Exchange& exchange) const {
   const auto n = static_cast<double>(exchange.floats), all = static_cast<double>(ranks_.all());
   ExchangeCost cost = network_.cost(exchange, bytes_of(exchange));
-  const bool is_sum = exchange.pattern == Pattern::slices || exchange.pattern == Pattern::gather;
-  const bool same_ranks = ranks_.per_host == profile.ranks_per_host;
-  if (is_sum && same_ranks && ranks_.hosts == 1 && encoder_->in_host_ns > 0) {
-    cost.copying = 1e-9 * encoder_->in_host_ns * n;
-    return cost;
+  if (const double added = added_ns(); added > 0) {
+    return {.copying = 1e-9 * added * n, .sent_bytes = cost.sent_bytes};
   }
   double encoded = n, added = n;
   if (exchange.pattern == Pattern::slices) {
@@ -229,9 +236,6 @@ ExchangeCost Predictor::encoded(const Exchange& exchange) const {
     added *= all;
   }
   cost.copying += 1e-9 * (encoder_->encode_ns * encoded + encoder_->add_ns * added);
-  if (is_sum && same_ranks && ranks_.hosts == profile.hosts && planned_.measured_links && encoder_->of_all_ns > 0) {
-    cost.link = std::max(0.0, 1e-9 * encoder_->of_all_ns * n - cost.copying);
-  }
   return cost;
 }
 

@@ -154,13 +154,14 @@ void EncoderSpeed::describe(ConfigVisitor& visitor) {
                  .unit = "bytes",
                  .range = above(0).at_most(64)},
                 bytes_per_float);
-  visitor.field({.name = "in_host_ns",
-                 .meaning = "a whole sum over the ranks of a host, for each of its floats; 0: the host has one rank",
-                 .unit = "ns",
-                 .range = at_least(0).at_most(1e6)},
-                in_host_ns);
+  visitor.field(
+      {.name = "in_host_ns",
+       .meaning = "what a sum over the ranks of a host adds to a step, for each of its floats; 0: not measured",
+       .unit = "ns",
+       .range = at_least(0).at_most(1e6)},
+      in_host_ns);
   visitor.field({.name = "of_all_ns",
-                 .meaning = "a whole sum over all ranks, for each of its floats; 0: there is one host",
+                 .meaning = "what a sum over all ranks of all hosts adds to a step; 0: not measured",
                  .unit = "ns",
                  .range = at_least(0).at_most(1e6)},
                 of_all_ns);

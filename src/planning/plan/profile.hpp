@@ -81,8 +81,8 @@ struct EncoderSpeed {
   double encode_ns = 0;        ///< to compress a float, on one core
   double add_ns = 0;           ///< to add a message to a sum, for each float that it is about
   double bytes_per_float = 0;  ///< of a message
-  double in_host_ns = 0;       ///< a sum over the ranks of a host, for each float; 0: it has one
-  double of_all_ns = 0;        ///< a sum over all ranks; 0: there is one host
+  /// What sums over the ranks of a host, and over all ranks, add to a step, for each float; 0: not measured.
+  double in_host_ns = 0, of_all_ns = 0;
   void describe(ConfigVisitor& visitor);
 };
 
