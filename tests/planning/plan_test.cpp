@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "plan/network.hpp"
+#include "plan/prediction.hpp"
 #include "plan/profile.hpp"
+#include "planned_network.hpp"
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/communicator.hpp"
@@ -92,6 +94,53 @@ TEST_CASE("sums of all ranks are as measured on the ranks that were measured", "
   CHECK(Network(profile, {3, 1}, true).cost(sum, 1e6).seconds() == Approx(0.05));
   CHECK(Network(profile, {3, 1}, false).cost(sum, 1e6).seconds() == Approx(2 * 2e6 / 3 / 1e8));
   CHECK(Network(profile, {2, 1}, true).cost(sum, 1e6).seconds() == Approx(1e6 / 1e8));
+}
+
+TEST_CASE("threads that wait take the more from a computation, the shorter their waits are", "[plan]") {
+  Profile profile = profile_of_links();
+  const auto gradient = [&profile](std::vector<strategies::Wait> waits, double exchanging) {
+    const strategies::Traffic traffic{.waits = std::move(waits)};
+    return computing_seconds(profile, {1, 2}, 1, &traffic, exchanging).gradient;
+  };
+  profile.waiting = {{0.0001, 0.01}, {2, 1.2}};
+  CHECK(profile.waiting.factor_at(0.00001) == Approx(2));
+  CHECK(profile.waiting.factor_at(0.001) == Approx(1.6));  // half-way in the logarithm
+  CHECK(profile.waiting.factor_at(1) == Approx(1.2));
+  CHECK(gradient({}, 0) == Approx(0.001));
+  CHECK(gradient({{}}, 0) == Approx(0.0016));
+  CHECK(gradient({{.per_step = 10}}, 0) == Approx(0.002));
+  CHECK(gradient({{.per_step = 0.1}}, 0) == Approx(0.0012));
+  CHECK(gradient({{.threads = 0.5}, {.threads = 0.5}}, 0) == Approx(0.0016));
+  CHECK(gradient({{.ends_with_exchanges = true}}, 0.0001) == Approx(0.001 + 0.0001 / 2));
+  CHECK(gradient({{.ends_with_exchanges = true}}, 1) == Approx(0.001 + 0.001 * (1 - 1 / 1.6)));
+  profile.waiting = {{1}, {1.5}};
+  CHECK(gradient({{}}, 0) == Approx(0.0015));
+  profile.waiting = {};
+  CHECK(gradient({{}}, 0) == Approx(0.001));
+}
+
+TEST_CASE("what computing hides of an exchange depends on the link's share beside it", "[plan]") {
+  const Exchange beside{.every_steps = 2, .during = strategies::During::gradient};
+  CHECK(exposed(beside, 10, {.passes = 4}) == Approx(3));
+  CHECK(exposed(beside, 10, {.link_share = 0.5, .passes = 4}) == Approx(4));
+  CHECK(exposed({}, 10, {.link_share = 0.5, .passes = 4}) == Approx(10));
+}
+
+TEST_CASE("compressed sums add to a step what was measured, or what they are made of and the rest of it", "[plan]") {
+  constexpr double kNanosecond = 1e-9;
+  Profile profile = slow_profile();
+  profile.ranks_per_host = 2;
+  profile.encoders = {{.of = "bf16", .encode_ns = 100, .add_ns = 50, .bytes_per_float = 2, .in_host_ns = 1000}};
+  const PlannedNetwork network(profile);
+  const Way way{
+      .name = "bf16",
+      .config = PlannedNetwork::config({"strategy.kind=\"allreduce\"", "strategy.compression.kind=\"bf16\""})};
+  const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(*network.model, 2, 0, network.data);
+  const auto floats = static_cast<double>(traffic->exchanges.front().floats);
+  CHECK(predict(network.planned(), way, {1, 2}).messages == Approx(1000 * kNanosecond * floats));
+  // Each encodes it and its slice of the sum, and adds up slices and sums; the host's ranks took the rest longer.
+  const double modelled = 100 * 1.25 + 50 * 2, rest = 1000 - 100 * 1.5 - 50 * 2;
+  CHECK(predict(network.planned(), way, {2, 2}).messages == Approx((modelled + rest) * kNanosecond * floats));
 }
 
 TEST_CASE("a profile's text gives the same profile", "[plan]") {

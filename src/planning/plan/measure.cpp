@@ -337,6 +337,7 @@ void time_steps(comm::Communicator& world, const Measured& measured, bool whole_
 /// What compressed sums add to a step of these ranks, beside what else it takes: nanoseconds for each float.
 /// Collective. \return 0 where the ranks cannot train so
 double time_added(comm::Communicator& group, const Measured& measured, const Way& way, const Profile& profile) {
+  if (way.config.replica.stages > 1 || way.config.replica.tensor > 1) return 0;
   settings::Config config = way.config;
   config.device = settings::DeviceChoice::cpu;
   config.train.threads = profile.threads;

@@ -177,7 +177,7 @@ void time_messages(comm::Communicator& world, const Measured& measured, const st
     const auto same_place = world.split(world.node_rank(), world.rank());
     if (world.node_rank() == 0) profile.between_hosts = time_ring(*same_place, bytes);
     world.barrier();
-    if (compute && profile.hosts > 1) {
+    if (compute) {
       profile.busy_link_share = time_busy_link(world, *same_place, compute, profile.between_hosts, bytes);
     }
   }

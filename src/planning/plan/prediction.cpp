@@ -181,14 +181,17 @@ class Predictor {
         states_(optim::optimizer_state_vectors(way.config.optimizer)),
         traffic_(*strategy_->traffic(planned.model, ranks.all(), states_, planned.data)),
         encoder_(encoder_of(planned.profile, way)) {
-    if (added_ns() > 0) traffic_.waits.clear();  // what they cost was timed, too
+    if (encoder_ != nullptr && encoder_->in_host_ns + encoder_->of_all_ns > 0) {
+      traffic_.waits.clear();  // what they cost was timed, too
+    }
   }
 
   Prediction predict();
 
  private:
   double bytes_of(const Exchange& exchange) const;
-  double added_ns() const;
+  double added_ns(const Ranks& ranks) const;
+  ExchangeCost modelled(const Exchange& exchange, const Ranks& ranks) const;
   ExchangeCost encoded(const Exchange& exchange) const;
   ExchangeCost cost_of(const Exchange& exchange) const {
     return exchange.encoded && encoder_ != nullptr ? encoded(exchange) : network_.cost(exchange, bytes_of(exchange));
@@ -213,21 +216,17 @@ double Predictor::bytes_of(const Exchange& exchange) const {
   return bytes * static_cast<double>(exchange.floats);
 }
 
-/// What compressed sums add to a step of these ranks, for each float; 0: not measured.
-double Predictor::added_ns() const {
+/// What compressed sums add to a step of some ranks, for each float; 0: not measured.
+double Predictor::added_ns(const Ranks& ranks) const {
   const Profile& profile = planned_.profile;
-  if (encoder_ == nullptr || ranks_.per_host != profile.ranks_per_host) return 0;
-  if (ranks_.hosts == 1) return encoder_->in_host_ns;
-  return ranks_.hosts == profile.hosts && planned_.measured_links ? encoder_->of_all_ns : 0;
+  if (encoder_ == nullptr || ranks.per_host != profile.ranks_per_host) return 0;
+  if (ranks.hosts == 1) return encoder_->in_host_ns;
+  return ranks.hosts == profile.hosts && planned_.measured_links ? encoder_->of_all_ns : 0;
 }
 
-/// Seconds of a sum of messages that are compressed. What these ranks were timed at is no more hidden by anything.
-ExchangeCost Predictor::encoded(const Exchange& exchange) const {
-  const auto n = static_cast<double>(exchange.floats), all = static_cast<double>(ranks_.all());
-  ExchangeCost cost = network_.cost(exchange, bytes_of(exchange));
-  if (const double added = added_ns(); added > 0) {
-    return {.copying = 1e-9 * added * n, .sent_bytes = cost.sent_bytes};
-  }
+/// Seconds of a sum of messages that are compressed: encoders by themselves, and what is sent.
+ExchangeCost Predictor::modelled(const Exchange& exchange, const Ranks& ranks) const {
+  const auto n = static_cast<double>(exchange.floats), all = static_cast<double>(ranks.all());
   double encoded = n, added = n;
   if (exchange.pattern == Pattern::slices) {
     encoded += n / all;
@@ -235,7 +234,27 @@ ExchangeCost Predictor::encoded(const Exchange& exchange) const {
   } else if (exchange.pattern == Pattern::gather) {
     added *= all;
   }
+  ExchangeCost cost = Network(planned_.profile, ranks, planned_.measured_links).cost(exchange, bytes_of(exchange));
   cost.copying += 1e-9 * (encoder_->encode_ns * encoded + encoder_->add_ns * added);
+  return cost;
+}
+
+/// As measured on these ranks, where nothing more is hidden by computing. Else as modelled; and what steps of the ranks
+/// that were measured took longer than that is added: packing, handing over to a thread, and its waits.
+ExchangeCost Predictor::encoded(const Exchange& exchange) const {
+  const Profile& profile = planned_.profile;
+  const double nanoseconds = 1e-9 * static_cast<double>(exchange.floats);
+  ExchangeCost cost = modelled(exchange, ranks_);
+  if (const double added = added_ns(ranks_); added > 0) {
+    return {.copying = nanoseconds * added, .sent_bytes = cost.sent_bytes};
+  }
+  const Ranks all{static_cast<int>(profile.hosts), static_cast<int>(profile.ranks_per_host)}, host{1, all.per_host};
+  for (const Ranks& measured : {all, host}) {
+    const double added = nanoseconds * added_ns(measured);
+    if (added == 0) continue;
+    cost.copying += std::max(added - modelled(exchange, measured).seconds(), 0.0);
+    break;
+  }
   return cost;
 }
 
