@@ -43,7 +43,8 @@ class MemoryCopies(BinaryTest):
                 self.kill_after(name, 25, ranks, *COPIES, *every, *way, one=name == "allreduce")
                 place = self.place(name)
                 self.assertTrue(list(place.iterdir()))
-                self.assertTrue((self.folder / name / "checkpoints/memory.txt").read_text().endswith("\nstep 7\n"))
+                note = (self.folder / name / "checkpoints/memory.txt").read_text()
+                self.assertEqual(note.split()[1:], ["step", "9" if name == "own states" else "7"])  # at an average
                 longer = settings("train.epochs=8")
                 result = self.train(name, "--resume", *COPIES, *every, *way, *longer, ranks=ranks)
                 step = int(re.search(r"step (\d+) is in the nodes' memory alone", result.out).group(1))
