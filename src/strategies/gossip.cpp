@@ -111,7 +111,7 @@ std::optional<Traffic> Gossip::traffic(const models::Model& model, int ranks, in
   }
   const double mixed = 3.0 * static_cast<double>(exchange.floats) / period;
   std::vector<Wait> waits;
-  if (combines_first() && by_messages()) waits.push_back({.per_step = 1 / period, .ends_with_exchanges = true});
+  if (combines_first() && by_messages()) waits.push_back({.per_step = 1 / period});
   return Traffic{.exchanges = {std::move(exchange)}, .touched_floats = mixed, .waits = std::move(waits)};
 }
 

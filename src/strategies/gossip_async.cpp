@@ -89,13 +89,11 @@ class GossipAsync final : public Strategy {
     const double period = static_cast<double>(own_.period) * fewer / std::max(ranks - fewer, 1);
     const Exchange pairs{
         .pattern = Pattern::neighbours, .floats = n, .every_steps = period, .during = During::gradient, .rounds = 0};
-    // In half of the epochs a rank begins exchanges, in the others it waits for those that do; rank 0 deals the steps.
-    const Wait begins{.threads = 0.5, .per_step = 1 / period, .ends_with_exchanges = true};
-    const Wait answers{.threads = 0.5, .per_step = 1 / period};
+    // A rank waits for the answers of others, or for their questions; rank 0 deals the steps.
+    const Wait exchanges{.per_step = 1 / period};
     const Wait deals{.threads = 1.0 / ranks, .per_step = static_cast<double>(ranks)};
-    return Traffic{.exchanges = {pairs},
-                   .touched_floats = static_cast<double>(n) * (1 + 3 / period),
-                   .waits = {begins, answers, deals}};
+    return Traffic{
+        .exchanges = {pairs}, .touched_floats = static_cast<double>(n) * (1 + 3 / period), .waits = {exchanges, deals}};
   }
 
  private:

@@ -98,25 +98,23 @@ TEST_CASE("sums of all ranks are as measured on the ranks that were measured", "
 
 TEST_CASE("threads that wait take the more from a computation, the shorter their waits are", "[plan]") {
   Profile profile = profile_of_links();
-  const auto gradient = [&profile](std::vector<strategies::Wait> waits, double exchanging) {
+  const auto gradient = [&profile](std::vector<strategies::Wait> waits) {
     const strategies::Traffic traffic{.waits = std::move(waits)};
-    return computing_seconds(profile, {1, 2}, 1, &traffic, exchanging).gradient;
+    return computing_seconds(profile, {1, 2}, 1, &traffic).gradient;
   };
   profile.waiting = {{0.0001, 0.01}, {2, 1.2}};
   CHECK(profile.waiting.factor_at(0.00001) == Approx(2));
   CHECK(profile.waiting.factor_at(0.001) == Approx(1.6));  // half-way in the logarithm
   CHECK(profile.waiting.factor_at(1) == Approx(1.2));
-  CHECK(gradient({}, 0) == Approx(0.001));
-  CHECK(gradient({{}}, 0) == Approx(0.0016));
-  CHECK(gradient({{.per_step = 10}}, 0) == Approx(0.002));
-  CHECK(gradient({{.per_step = 0.1}}, 0) == Approx(0.0012));
-  CHECK(gradient({{.threads = 0.5}, {.threads = 0.5}}, 0) == Approx(0.0016));
-  CHECK(gradient({{.ends_with_exchanges = true}}, 0.0001) == Approx(0.001 + 0.0001 / 2));
-  CHECK(gradient({{.ends_with_exchanges = true}}, 1) == Approx(0.001 + 0.001 * (1 - 1 / 1.6)));
+  CHECK(gradient({}) == Approx(0.001));
+  CHECK(gradient({{}}) == Approx(0.0016));
+  CHECK(gradient({{.per_step = 10}}) == Approx(0.002));
+  CHECK(gradient({{.per_step = 0.1}}) == Approx(0.0012));
+  CHECK(gradient({{.threads = 0.5}, {.threads = 0.5}}) == Approx(0.0016));
   profile.waiting = {{1}, {1.5}};
-  CHECK(gradient({{}}, 0) == Approx(0.0015));
+  CHECK(gradient({{}}) == Approx(0.0015));
   profile.waiting = {};
-  CHECK(gradient({{}}, 0) == Approx(0.001));
+  CHECK(gradient({{}}) == Approx(0.001));
 }
 
 TEST_CASE("what computing hides of an exchange depends on the link's share beside it", "[plan]") {

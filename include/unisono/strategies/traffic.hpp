@@ -42,12 +42,11 @@ struct Exchange {
   std::function<std::vector<int>(int round, int rank)> receivers = {};
 };
 
-/// Waits of a rank's threads for messages while it computes.
+/// Waits of a rank's threads for messages while it computes. Together they take all of a step: when a message comes is
+/// not known, as other ranks are faster or slower.
 struct Wait {
   double threads = 1;   ///< that wait so, on average over ranks and time
   double per_step = 1;  ///< of each, one after the other; less than 1: a wait lasts for several steps
-  /// Whether it ends when the exchanges that are under way during a step do; else waits take all of the step.
-  bool ends_with_exchanges = false;
 };
 
 /// What the ranks of a strategy send each other in its steps, and what that costs a rank, for predictions of how long

@@ -24,16 +24,10 @@ using strategies::Exchange;
 using strategies::Pattern;
 
 /// Seconds that threads which wait for messages take from a computation.
-double lost_to_waits(const WaitingCosts& costs, const std::vector<strategies::Wait>& waits, double computing,
-                     double exchanging) {
+double lost_to_waits(const WaitingCosts& costs, const std::vector<strategies::Wait>& waits, double computing) {
   double lost = 0;
   for (const strategies::Wait& wait : waits) {
-    if (wait.ends_with_exchanges) {
-      const double waiting = std::min(exchanging, computing);
-      lost += wait.threads * waiting * (1 - 1 / costs.factor_at(waiting / wait.per_step));
-    } else {
-      lost += wait.threads * computing * (costs.factor_at(computing / wait.per_step) - 1);
-    }
+    lost += wait.threads * computing * (costs.factor_at(computing / wait.per_step) - 1);
   }
   return lost;
 }
@@ -57,17 +51,8 @@ void Prediction::set_speed(const Profile& profile, double batch, double of_rank)
   efficiency = examples_per_second / (alone * ranks.all());
 }
 
-double seconds_under_way(const strategies::Traffic& traffic,
-                         const std::function<ExchangeCost(const Exchange&)>& cost_of) {
-  double seconds = 0;
-  for (const Exchange& exchange : traffic.exchanges) {
-    if (exchange.during != During::nothing) seconds += cost_of(exchange).seconds() / exchange.every_steps;
-  }
-  return seconds;
-}
-
 ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
-                                   const strategies::Traffic* traffic, double exchanging) {
+                                   const strategies::Traffic* traffic) {
   const bool is_alone = ranks.all() == 1;
   const StepCurves& steps = steps_on(profile, ranks);
   ComputingSeconds seconds{.gradient = steps.gradients().at(examples), .update = steps.updates().at(examples)};
@@ -77,7 +62,7 @@ ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, d
     seconds.update = whole - seconds.gradient;
   }
   if (!is_alone && traffic != nullptr) {
-    seconds.gradient += lost_to_waits(profile.waiting, traffic->waits, seconds.gradient, exchanging);
+    seconds.gradient += lost_to_waits(profile.waiting, traffic->waits, seconds.gradient);
   }
   return seconds;
 }
@@ -316,8 +301,7 @@ Prediction Predictor::predict() {
   made_.ranks = ranks_;
   made_.makes_serial_steps = traffic_.makes_serial_steps;
   made_.examples = static_cast<Index>(std::ceil(examples));
-  const double exchanging = seconds_under_way(traffic_, [this](const Exchange& one) { return cost_of(one); });
-  const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, examples, &traffic_, exchanging);
+  const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, examples, &traffic_);
   made_.gradient = computing.gradient;
   made_.update = computing.update;
   if (ranks_.all() > 1) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,19 +48,14 @@ const T& measured_on(const Ranks& ranks, const T& one_rank, const T& one_host, c
   return ranks.hosts == 1 ? one_host : all_hosts;
 }
 
-/// Seconds of a step in which exchanges are under way while ranks compute.
-double seconds_under_way(const strategies::Traffic& traffic,
-                         const std::function<ExchangeCost(const strategies::Exchange&)>& cost_of);
-
 /// What a rank computes in a step, before any message.
 struct ComputingSeconds {
   double gradient = 0, update = 0;
 };
 
 /// \param examples of a rank in a step \param traffic what its way of training sends; null: that is not known
-/// \param exchanging seconds of a step in which exchanges are under way while the rank computes
 ComputingSeconds computing_seconds(const Profile& profile, const Ranks& ranks, double examples,
-                                   const strategies::Traffic* traffic, double exchanging = 0);
+                                   const strategies::Traffic* traffic);
 
 /// Seconds for which a rank reads and writes floats of vectors, at the speed of its updates.
 /// \param examples of a rank in a step \param states vectors of the optimizer \param parameters of an update

@@ -36,16 +36,7 @@ void set_computations(const Profile& profile, const models::Model& model, const 
   const Ranks ranks{static_cast<int>((simulation.ranks + per_host - 1) / per_host), static_cast<int>(per_host)};
   const auto traffic =
       strategies::make_strategy(config.strategy)->traffic(model, static_cast<int>(simulation.ranks), 0, data);
-  ComputingSeconds seconds;
-  if (traffic) {
-    const Network network(profile, ranks, /*measured_links=*/false);
-    const double exchanging = seconds_under_way(*traffic, [&network](const strategies::Exchange& one) {
-      return network.cost(one, sizeof(float) * static_cast<double>(one.floats));
-    });
-    seconds = computing_seconds(profile, ranks, examples, &*traffic, exchanging);
-  } else {
-    seconds = computing_seconds(profile, ranks, examples, nullptr);
-  }
+  const ComputingSeconds seconds = computing_seconds(profile, ranks, examples, traffic ? &*traffic : nullptr);
   simulation.microseconds_per_example = rounded(1e6 * seconds.gradient / examples, kDigits);
   simulation.nanoseconds_per_update =
       rounded(1e9 * seconds.update / static_cast<double>(model.layout().size()), kDigits);
