@@ -356,7 +356,7 @@ double time_added(comm::Communicator& group, const Measured& measured, const Way
   const Network network(profile, ranks, /*measured_links=*/true);
   double encoded = 1;
   for (const strategies::Exchange& exchange : traffic->exchanges) {
-    const auto floats = static_cast<double>(exchange.floats);
+    const double floats = static_cast<double>(exchange.floats) / exchange.every_steps;
     if (exchange.encoded) {
       encoded = std::max(floats, 1.0);
     } else {
