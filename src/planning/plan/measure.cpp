@@ -252,19 +252,20 @@ StepSeconds time_step(comm::Communicator& rank, const Measured& measured, int th
 /// Of a rank alone the best try, which others disturbed least; of ranks together the mean, since each has faster and
 /// slower times where they share cores.
 StepSeconds of_tries(const std::vector<StepSeconds>& tries, bool together) {
-  StepSeconds of_all = tries.front();
-  for (auto one = tries.begin() + 1; one != tries.end(); ++one) {
-    if (together) {
-      of_all = {of_all.gradient + one->gradient, of_all.update + one->update, of_all.whole + one->whole};
-      continue;
-    }
-    of_all.whole = std::min(of_all.whole, one->whole);
-    if (one->gradient + one->update > of_all.gradient + of_all.update) continue;
-    of_all.gradient = one->gradient;
-    of_all.update = one->update;
+  if (!together) {
+    const auto parts = [](const StepSeconds& one) { return one.gradient + one.update; };
+    StepSeconds best = *std::ranges::min_element(tries, {}, parts);
+    best.whole = std::ranges::min_element(tries, {}, &StepSeconds::whole)->whole;
+    return best;
   }
-  const double count = together ? static_cast<double>(tries.size()) : 1;
-  return {of_all.gradient / count, of_all.update / count, of_all.whole / count};
+  const auto count = static_cast<double>(tries.size());
+  StepSeconds mean;
+  for (const StepSeconds& one : tries) {
+    mean.gradient += one.gradient / count;
+    mean.update += one.update / count;
+    mean.whole += one.whole / count;
+  }
+  return mean;
 }
 
 /// As long as the slowest of the ranks that are `active` takes, while they all compute at once. Collective.
@@ -431,14 +432,17 @@ Profile measure_profile(comm::Communicator& world, const Measured& measured, Log
   } else {
     time_steps(world, measured, whole_fits, profile);
   }
-  const auto rank = world.alone();
-  Log silent(world.rank(), /*terminal=*/false);
-  std::optional<TimedSteps> steps;
-  if (profile.hosts > 1 && whole_fits && !by_portions) {
-    steps.emplace(*rank, alone(measured.config, threads, middle(measured.examples)), measured.inputs, silent);
+  const bool makes_steps = whole_fits && !by_portions;
+  {
+    const auto rank = world.alone();
+    Log silent(world.rank(), /*terminal=*/false);
+    std::optional<TimedSteps> steps;  // in memory only as long as messages are timed
+    if (profile.hosts > 1 && makes_steps) {
+      steps.emplace(*rank, alone(measured.config, threads, middle(measured.examples)), measured.inputs, silent);
+    }
+    time_messages(world, measured, steps ? std::function<void()>([&steps] { steps->parts(); }) : nullptr, profile);
   }
-  time_messages(world, measured, steps ? std::function<void()>([&steps] { steps->parts(); }) : nullptr, profile);
-  if (whole_fits && !by_portions) time_compressed_steps(world, measured, profile);
+  if (makes_steps) time_compressed_steps(world, measured, profile);
   return profile;
 }
 

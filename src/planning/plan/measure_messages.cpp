@@ -53,22 +53,27 @@ SumCurve time_sums(comm::Communicator& group, double most_bytes, Allocator& memo
   return curve;
 }
 
+/// Each rank of a ring sends as many bytes to the next one.
+void pass_on(comm::Communicator& ring, std::span<const std::byte> sent, std::span<std::byte> received) {
+  constexpr int kTag = 1;
+  const int next = (ring.rank() + 1) % ring.size(), before = (ring.rank() + ring.size() - 1) % ring.size();
+  const auto receive = ring.start_receive(received, before, kTag);
+  ring.send(sent, next, kTag);
+  receive->wait();
+}
+
 /// Each rank of a ring sends to the next one, all at once. The speed is that of what a long message has more than a
 /// shorter one: links and buffers take the first part of it faster. \param longest bytes of the exchanges that follow
 Link time_ring(comm::Communicator& ring, double longest) {
-  constexpr int kTag = 1;
   constexpr std::size_t kShort = 8;
   const auto most = static_cast<std::size_t>(std::clamp(longest, 1e6, 16e6)), less = most / 4;
-  const int next = (ring.rank() + 1) % ring.size(), before = (ring.rank() + ring.size() - 1) % ring.size();
   std::vector<std::byte> sent(most), received(most);
   const auto seconds = [&](std::size_t bytes) {
     std::vector<double> rounds;
     for (int round = 0; round < kRepeats; ++round) {
       ring.barrier();
       const Stopwatch watch;
-      const auto receive = ring.start_receive(std::span(received).first(bytes), before, kTag);
-      ring.send(std::span(std::as_const(sent)).first(bytes), next, kTag);
-      receive->wait();
+      pass_on(ring, std::span(sent).first(bytes), std::span(received).first(bytes));
       std::array<double, 1> slowest = {watch.seconds()};
       ring.allreduce_max(std::span<double>(slowest));
       rounds.push_back(slowest[0]);
@@ -85,12 +90,11 @@ Link time_ring(comm::Communicator& ring, double longest) {
 /// too. One rank of each host sends. Collective. \param ring of these \param longest bytes of the exchanges that follow
 double time_busy_link(comm::Communicator& world, comm::Communicator& ring, const std::function<void()>& compute,
                       const Link& idle, double longest) {
-  constexpr int kTag = 3, kMost = 1000;
+  constexpr int kMost = 1000;
   constexpr double kSeconds = 0.5;  // if the link were idle
   const auto bytes = static_cast<std::size_t>(std::clamp(longest, 1e6, 4e6));
   const double alone = idle.latency() + static_cast<double>(bytes) / idle.bytes_per_second();
   const int count = static_cast<int>(std::clamp(kSeconds / alone, 2.0, 1.0 * kMost));
-  const int next = (ring.rank() + 1) % ring.size(), before = (ring.rank() + ring.size() - 1) % ring.size();
   std::vector<std::byte> sent(bytes), received(bytes);
   std::array<double, 1> slowest = {0};
   parallel::Background thread("messages beside steps");
@@ -98,11 +102,7 @@ double time_busy_link(comm::Communicator& world, comm::Communicator& ring, const
   const auto messages = thread.start([&] {
     if (world.node_rank() != 0) return;
     const Stopwatch watch;
-    for (int i = 0; i < count; ++i) {
-      const auto receive = ring.start_receive(received, before, kTag);
-      ring.send(sent, next, kTag);
-      receive->wait();
-    }
+    for (int i = 0; i < count; ++i) pass_on(ring, sent, received);
     slowest[0] = watch.seconds();
   });
   do compute();

@@ -279,11 +279,10 @@ double Predictor::exposed_of_buckets(const Exchange& exchange) const {
 void Predictor::add(const Exchange& exchange) {
   const ExchangeCost cost = cost_of(exchange);
   const double every = exchange.every_steps;
+  const Overlap overlap{
+      .link_share = planned_.profile.busy_link_share, .passes = made_.gradient, .step = made_.gradient + made_.update};
   const double waiting = exchange.during == During::backward ? exposed_of_buckets(exchange) / every
-                                                             : exposed(exchange, cost.link,
-                                                                       {.link_share = planned_.profile.busy_link_share,
-                                                                        .passes = made_.gradient,
-                                                                        .step = made_.gradient + made_.update});
+                                                             : exposed(exchange, cost.link, overlap);
   made_.add(cost, every, waiting);
 }
 

@@ -19,7 +19,8 @@ namespace unisono::strategies {
 Roles roles_of(const StrategySettings& settings, int ranks);
 /// The beginning of the text of StrategyKind::relief for strategies with servers.
 std::string relief_by_servers(const StrategySettings& settings);
-/// Of a rank's server beside its worker, which hears from each worker once in a period of its steps.
+/// Of a rank's server beside its worker, which hears from each worker once in a period of its steps;
+/// none where servers have ranks of their own.
 std::vector<Wait> waits_of_servers(const StrategySettings& settings, int ranks, double period);
 
 /// A rank's part of the training examples under these roles; see Strategy::data_shard.
