@@ -171,8 +171,9 @@ Traffic traffic_of_sum(const ParameterLayout& layout, const parallel::Compressio
     const parallel::FactorSizes sizes = parallel::factor_sizes(layout, compression);
     // They are added to the residual; then each column of the factors costs about ten passes, as measured.
     const auto passes = 3.0 + 10.0 * static_cast<double>(compression.rank);
-    return {.exchanges = {{.floats = sizes.left + sizes.exact}, {.floats = sizes.right}},
-            .touched_floats = passes * static_cast<double>(sizes.compressed)};
+    return {
+        .exchanges = {{.floats = sizes.left + sizes.exact, .encoded = true}, {.floats = sizes.right, .encoded = true}},
+        .touched_floats = passes * static_cast<double>(sizes.compressed)};
   }
   const parallel::CompressedBlocks blocks = parallel::divide_blocks(layout, compression);
   const Index compressed = parallel::size_of(blocks.compressed);

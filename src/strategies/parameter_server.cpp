@@ -153,7 +153,10 @@ std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int 
                       .during = own_.prefetch ? During::gradient : During::nothing};
   const auto period = static_cast<double>(std::min(own_.pull_period, own_.push_period));
   Traffic traffic{.exchanges = {pull}, .waits = waits_of_servers(settings_, ranks, period)};
-  Exchange push{.pattern = Pattern::serve, .floats = n, .every_steps = static_cast<double>(own_.push_period)};
+  Exchange push{.pattern = Pattern::serve,
+                .floats = n,
+                .every_steps = static_cast<double>(own_.push_period),
+                .during = During::period};
   if (own_.compression.is_on()) {
     const parallel::CompressedBlocks blocks = parallel::divide_blocks(model.layout(), own_.compression);
     push.floats = parallel::size_of(blocks.exact);
@@ -161,7 +164,8 @@ std::optional<Traffic> ParameterServer::traffic(const models::Model& model, int 
     traffic.exchanges.push_back({.pattern = Pattern::serve,
                                  .floats = parallel::size_of(blocks.compressed),
                                  .encoded = true,
-                                 .every_steps = push.every_steps});
+                                 .every_steps = push.every_steps,
+                                 .during = push.during});
   }
   traffic.exchanges.push_back(std::move(push));
   return traffic;

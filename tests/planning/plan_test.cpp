@@ -124,6 +124,39 @@ TEST_CASE("what computing hides of an exchange depends on the link's share besid
   CHECK(exposed({}, 10, {.link_share = 0.5, .passes = 4}) == Approx(10));
 }
 
+TEST_CASE("between hosts that keep their own pace, messages meet those of others, and others compute meanwhile",
+          "[plan]") {
+  Profile profile = slow_profile();
+  profile.one_rank = profile.one_host = profile.all_hosts = {{1, 32}, {0.1, 3.2}, {0.1, 3.2}, {1e-12, 1e-12}};
+  profile.busy_link_share = 0.6;
+  profile.crowded_link_share = 0.8;
+  const PlannedNetwork network(profile);
+  const auto predicted = [&](const std::string& kind) {
+    const Way way{.name = kind, .config = PlannedNetwork::config({"strategy.kind=\"" + kind + "\""})};
+    return predict(network.planned(), way, {3, 1});
+  };
+  const double theta = 4 * 80 * sizeof(float) / 1000.0;  // seconds of it on a link
+  const auto slower = [](const Prediction& step) {
+    const double busy = (step.gradient + step.update + step.messages) / step.seconds();
+    return 1 - busy * (1 - 0.6);
+  };
+
+  // Two thirds of θ are pulled, and as much is pushed meanwhile. While a host pulls, others push to it for a share of
+  // the time, and the other way round.
+  const Prediction served = predicted("parameter_server");
+  const double alone = theta * 2 / 3 / 0.8 / slower(served), pull = served.exposed;
+  const double push = alone * (1 + pull / served.seconds());
+  CHECK(pull == Approx(alone * (1 + push / served.seconds())).epsilon(1e-6));
+  CHECK(push < served.seconds());
+  CHECK(pull > 1.2 * alone);
+
+  // On three ranks, one makes two exchanges in a step, and half of the others' go to the same one.
+  const Prediction gossip = predicted("gossip_async");
+  const double exchange = theta * (1 + 0.5) / slower(gossip);  // one is always under way: links have the most to do
+  CHECK(gossip.exposed == Approx(2 * (exchange - 0.6 * gossip.gradient / slower(gossip))).epsilon(1e-6));
+  CHECK(cost(profile, {2, 1}, {.pattern = Pattern::serve}).link == Approx(500));  // there is only one other host
+}
+
 TEST_CASE("compressed sums add to a step what was measured, or what they are made of and the rest of it", "[plan]") {
   constexpr double kNanosecond = 1e-9;
   Profile profile = slow_profile();

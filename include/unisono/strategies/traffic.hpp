@@ -34,7 +34,7 @@ enum class During {
 struct Exchange {
   Pattern pattern = Pattern::sum;
   Index floats = 0;        ///< of the vector that the exchange is about
-  bool encoded = false;    ///< whether messages are those of Traffic::encoder; else 4 bytes a float
+  bool encoded = false;    ///< whether it is compressed: by Traffic::encoder or, without one, to fewer floats
   double every_steps = 1;  ///< a rank's steps from one exchange to the next
   During during = During::nothing;
   int rounds = 0;  ///< of neighbours: exchanges after which they recur; 0: one neighbour is drawn for each exchange

@@ -140,7 +140,8 @@ void SlicedSum::sum(kernels::Encoder& encoder, MutableView values, MutableView s
   place.first += own.floats.first;
   encoder.encode(left_, place, message_of(own));
   // What the sum's message does not say is sent some time, too: by this rank.
-  std::ranges::transform(left_, part(values, own.floats), part(values, own.floats).begin(), std::plus<>());
+  const MutableView later = part(values, own.floats);
+  for (std::size_t i = 0; i < later.size(); ++i) later[i] += left_[i];
   exchange(
       kSumTag, [&](int) { return message_of(own); }, message_about);
 

@@ -74,7 +74,7 @@ class TimedSteps {
   /// A step with its update.
   double whole() { return trial_.run(steps_).seconds / count(); }
   /// The same, without what comes once after some steps: ranks at a pace of their own form one model then.
-  double one_more() { return std::max(trial_.run(3 * steps_).seconds - trial_.run(steps_).seconds, 0.0) / 2 / count(); }
+  double one_more() { return std::max(trial_.run(5 * steps_).seconds - trial_.run(steps_).seconds, 0.0) / 4 / count(); }
   struct Parts {
     double gradient = 0, update = 0;
   };
@@ -355,11 +355,11 @@ double time_added(comm::Communicator& group, const Measured& measured, const Way
       computing.gradient + computing.update +
       touching_seconds(profile, ranks, examples, states, measured.model.layout().size(), traffic->touched_floats);
   const Network network(profile, ranks, /*measured_links=*/true);
-  double encoded = 1;
+  double encoded = 0;
   for (const strategies::Exchange& exchange : traffic->exchanges) {
     const double floats = static_cast<double>(exchange.floats) / exchange.every_steps;
     if (exchange.encoded) {
-      encoded = std::max(floats, 1.0);
+      encoded += floats;
     } else {
       others += network.cost(exchange, sizeof(float) * floats).seconds();
     }
@@ -373,7 +373,7 @@ double time_added(comm::Communicator& group, const Measured& measured, const Way
     double seconds = 0;
     const bool at_own_pace = traits_of(config.strategy).at_own_pace;
     for (int round = 0; round < kTries; ++round) seconds += (at_own_pace ? steps.one_more() : steps.whole()) / kTries;
-    return std::max(1e9 * (seconds - others) / encoded, 1e-6);
+    return std::max(1e9 * (seconds - others) / std::max(encoded, 1.0), EncoderSpeed::kLeast);
   } catch (const ConfigError&) {
     return 0;  // on all ranks alike
   }

@@ -66,24 +66,55 @@ void pass_on(comm::Communicator& ring, std::span<const std::byte> sent, std::spa
 /// shorter one: links and buffers take the first part of it faster. \param longest bytes of the exchanges that follow
 Link time_ring(comm::Communicator& ring, double longest) {
   constexpr std::size_t kShort = 8;
+  constexpr int kShortOnes = 16;
   const auto most = static_cast<std::size_t>(std::clamp(longest, 1e6, 16e6)), less = most / 4;
   std::vector<std::byte> sent(most), received(most);
-  const auto seconds = [&](std::size_t bytes) {
+  const auto seconds = [&](std::size_t bytes, int times = 1) {
     std::vector<double> rounds;
     for (int round = 0; round < kRepeats; ++round) {
       ring.barrier();
       const Stopwatch watch;
-      pass_on(ring, std::span(sent).first(bytes), std::span(received).first(bytes));
-      std::array<double, 1> slowest = {watch.seconds()};
+      for (int i = 0; i < times; ++i) pass_on(ring, std::span(sent).first(bytes), std::span(received).first(bytes));
+      std::array<double, 1> slowest = {watch.seconds() / times};
       ring.allreduce_max(std::span<double>(slowest));
       rounds.push_back(slowest[0]);
     }
     return median_of(rounds);
   };
-  const double latency = seconds(kShort), whole = std::max(seconds(most), 1e-9);
+  const double latency = seconds(kShort, kShortOnes), whole = std::max(seconds(most), 1e-9);
   const double more =
       std::max(whole - seconds(less), whole / 4);  // three quarters of the bytes, however it is disturbed
   return {.microseconds = 1e6 * latency, .megabytes_per_second = 1e-6 * static_cast<double>(most - less) / more};
+}
+
+/// The share of a link's speed that messages get while each rank sends to all others, all at once. Collective.
+/// \param ranks more than two, each on a host of its own \param longest bytes of the exchanges that follow
+double time_crowded_link(comm::Communicator& ranks, const Link& ring, double longest) {
+  constexpr int kTag = 1, kTimes = 4;
+  const auto peers = static_cast<std::size_t>(ranks.size()), others = peers - 1;
+  const std::size_t bytes = static_cast<std::size_t>(std::clamp(longest, 1e6, 16e6)) / others;
+  std::vector<std::byte> sent(bytes), received(bytes * peers);
+  const auto exchange = [&] {
+    std::vector<comm::RequestPtr> requests;
+    for (std::size_t i = 1; i < peers; ++i) {
+      const auto peer = (static_cast<std::size_t>(ranks.rank()) + i) % peers;
+      const auto room = std::span(received).subspan(peer * bytes, bytes);
+      requests.push_back(ranks.start_receive(room, static_cast<int>(peer), kTag));
+      requests.push_back(ranks.start_send(sent, static_cast<int>(peer), kTag));
+    }
+    for (const comm::RequestPtr& request : requests) request->wait();
+  };
+  std::vector<double> rounds;
+  for (int round = 0; round < kRepeats; ++round) {
+    ranks.barrier();
+    const Stopwatch watch;
+    for (int i = 0; i < kTimes; ++i) exchange();
+    std::array<double, 1> slowest = {watch.seconds() / kTimes};
+    ranks.allreduce_max(std::span<double>(slowest));
+    rounds.push_back(slowest[0]);
+  }
+  const double alone = ring.latency() + static_cast<double>(bytes * others) / ring.bytes_per_second();
+  return std::min(alone / median_of(rounds), 1.0);
 }
 
 /// The share of the speed between hosts that messages get while all ranks compute: sending takes time of their cores,
@@ -141,8 +172,8 @@ EncoderSpeed time_encoder(kernels::Encoder& encoder, const std::string& of, cons
   }
   const auto count = static_cast<double>(n);
   return {.of = of,
-          .encode_ns = std::max(1e9 * median_of(encode) / count, 1e-6),
-          .add_ns = std::max(1e9 * median_of(add) / count, 1e-6),
+          .encode_ns = std::max(1e9 * median_of(encode) / count, EncoderSpeed::kLeast),
+          .add_ns = std::max(1e9 * median_of(add) / count, EncoderSpeed::kLeast),
           .bytes_per_float = static_cast<double>(bytes) / count};
 }
 
@@ -176,6 +207,9 @@ void time_messages(comm::Communicator& world, const Measured& measured, const st
     profile.sums_of_all = time_sums(world, bytes, world.shared_allocator());
     const auto same_place = world.split(world.node_rank(), world.rank());
     if (world.node_rank() == 0) profile.between_hosts = time_ring(*same_place, bytes);
+    if (profile.hosts > 2 && world.node_rank() == 0) {
+      profile.crowded_link_share = time_crowded_link(*same_place, profile.between_hosts, bytes);
+    }
     world.barrier();
     if (compute) {
       profile.busy_link_share = time_busy_link(world, *same_place, compute, profile.between_hosts, bytes);
@@ -184,8 +218,12 @@ void time_messages(comm::Communicator& world, const Measured& measured, const st
   const std::vector<float> drawn = drawn_gradient(world, measured.model.layout().size());
   for (const Way& way : measured.ways) {
     const auto traffic = strategies::make_strategy(way.config.strategy)->traffic(measured.model, 2, 0, measured.data);
-    if (!traffic || !traffic->encoder) continue;
-    profile.encoders.push_back(time_encoder(*traffic->encoder, way.name, drawn));
+    if (!traffic || std::ranges::none_of(traffic->exchanges, &strategies::Exchange::encoded)) continue;
+    profile.encoders.push_back(traffic->encoder ? time_encoder(*traffic->encoder, way.name, drawn)
+                                                : EncoderSpeed{.of = way.name,
+                                                               .encode_ns = EncoderSpeed::kLeast,
+                                                               .add_ns = EncoderSpeed::kLeast,
+                                                               .bytes_per_float = sizeof(float)});
   }
 }
 

@@ -42,7 +42,7 @@ class Network {
   ExchangeCost gather(double bytes) const;
   ExchangeCost neighbours(const strategies::Exchange& exchange, double bytes) const;
   ExchangeCost serve(double bytes) const;
-  ExchangeCost messages(double inside, double outside) const;
+  ExchangeCost messages(double inside, double outside, int others) const;
 
   const Profile& profile_;
   Ranks ranks_;

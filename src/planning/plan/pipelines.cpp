@@ -48,6 +48,7 @@ class PipelinePredictor {
  private:
   session::RankAbilities abilities() const;
   void add_passes(double gradient);
+  void add_passes(double alone, double together);
   void add_messages(parallel::PlacementProblem& problem);
   void add(const Exchange& exchange);
   std::vector<double> shares() const;
@@ -125,6 +126,17 @@ void PipelinePredictor::add_passes(double gradient) {
   made_.boundaries = std::max(0.0, parallel::forecast(problem, placed_.placement).seconds - free.seconds);
 }
 
+/// While some stages wait, fewer compute than were measured together.
+/// \param alone, together seconds of a micro-batch's gradient while no other rank computes, and while all do
+void PipelinePredictor::add_passes(double alone, double together) {
+  constexpr int kRounds = 10;
+  double busy = 1;  // share of the others' time in which they compute
+  for (int round = 0; round < kRounds; ++round) {
+    add_passes(alone + busy * (together - alone));
+    busy = made_.gradient / (made_.gradient + made_.bubble + made_.boundaries);
+  }
+}
+
 /// Says which links the boundaries of the pieces cross; where only some replicas cross a slow one, all wait for these.
 void PipelinePredictor::add_messages(parallel::PlacementProblem& problem) {
   const std::vector<int>& cuts = placed_.placement.cuts;
@@ -170,7 +182,8 @@ Prediction PipelinePredictor::predict() {
   made_.stages = stages_;
   made_.makes_serial_steps = traffic->makes_serial_steps && planned_.model.statistics_layout().size() == 0;
   made_.examples = (config_.train.batch_size + replicas_ - 1) / replicas_;
-  add_passes(computing.gradient);
+  const ComputingSeconds alone = computing_seconds(planned_.profile, {}, micro_batch, nullptr);
+  add_passes(std::min(alone.gradient, computing.gradient), computing.gradient);
   made_.update = computing.update * largest;
   if (replicas_ > 1) {
     if (strategy_->sharding() == parallel::Sharding::always) made_.update /= replicas_;

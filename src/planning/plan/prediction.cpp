@@ -181,7 +181,10 @@ class Predictor {
   ExchangeCost cost_of(const Exchange& exchange) const {
     return exchange.encoded && encoder_ != nullptr ? encoded(exchange) : network_.cost(exchange, bytes_of(exchange));
   }
-  void add(const Exchange& exchange);
+  void add_exchanges();
+  void add_disturbed_exchanges();
+  double late_start() const;
+  double met_on_link(const std::vector<double>& shares, std::size_t exchange) const;
   double exposed_of_buckets(const Exchange& exchange) const;
   bool shards_updates() const;
 
@@ -276,14 +279,70 @@ double Predictor::exposed_of_buckets(const Exchange& exchange) const {
   return std::max(sent - made_.gradient, 0.0);
 }
 
-void Predictor::add(const Exchange& exchange) {
-  const ExchangeCost cost = cost_of(exchange);
-  const double every = exchange.every_steps;
-  const Overlap overlap{
-      .link_share = planned_.profile.busy_link_share, .passes = made_.gradient, .step = made_.gradient + made_.update};
-  const double waiting = exchange.during == During::backward ? exposed_of_buckets(exchange) / every
-                                                             : exposed(exchange, cost.link, overlap);
-  made_.add(cost, every, waiting);
+/// Seconds of a gradient that are over when an exchange of neighbours begins, for which all of them must have begun:
+/// where ranks share cores, some begin only after another one's gradient.
+double Predictor::late_start() const {
+  const double alone = computing_seconds(planned_.profile, {}, static_cast<double>(made_.examples), nullptr).gradient;
+  return alone * std::clamp(2 * (1 - alone / made_.gradient), 0.0, 1.0);  // one of two has begun late
+}
+
+void Predictor::add_exchanges() {
+  for (const Exchange& exchange : traffic_.exchanges) {
+    const double late = exchange.pattern == Pattern::neighbours ? late_start() : 0;
+    const Overlap overlap{.link_share = planned_.profile.busy_link_share,
+                          .passes = made_.gradient - late,
+                          .step = made_.gradient + made_.update};
+    const ExchangeCost cost = cost_of(exchange);
+    const double every = exchange.every_steps;
+    const double waiting = exchange.during == During::backward ? exposed_of_buckets(exchange) / every
+                                                               : exposed(exchange, cost.link, overlap);
+    made_.add(cost, every, waiting);
+  }
+}
+
+/// How many messages of other exchanges a message of one meets on its way, on average, where each rank keeps its own
+/// pace. \param shares of a rank's time in which it has a message of each exchange under way
+double Predictor::met_on_link(const std::vector<double>& shares, std::size_t exchange) const {
+  const Exchange& own = traffic_.exchanges[exchange];
+  if (own.pattern == Pattern::neighbours) {  // other hosts choose the same one
+    return shares[exchange] * (ranks_.hosts - 2) / std::max(ranks_.hosts - 1, 1);
+  }
+  // A pull meets what others push to this host's shard, and a push what others pull from it.
+  double others = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) others += i == exchange ? 0 : shares[i];
+  return own.pattern == Pattern::serve ? others : 0;
+}
+
+/// Where each rank keeps its own pace, its messages meet those of others at any time, and the others compute meanwhile.
+/// How often that happens depends on how long steps take: the solution is found by going on from one step to the next.
+void Predictor::add_disturbed_exchanges() {
+  constexpr int kRounds = 30;
+  const Prediction computing = made_;
+  std::vector<double> shares(traffic_.exchanges.size(), 0);
+  double step = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    made_ = computing;
+    const double busy = step > 0 ? std::min(made_.seconds() / step, 1.0) : 0;
+    const double slower = 1 - busy * (1 - planned_.profile.busy_link_share);
+    const Overlap overlap{.link_share = planned_.profile.busy_link_share,
+                          .passes = made_.gradient,
+                          .step = made_.gradient + made_.update};
+    const std::vector<double> before = shares;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      const Exchange& exchange = traffic_.exchanges[i];
+      const ExchangeCost cost = cost_of(exchange);
+      const double link = cost.link * (1 + met_on_link(before, i));
+      shares[i] = link / slower / exchange.every_steps;
+      made_.add(cost, exchange.every_steps,
+                exchange.during == During::period ? 0 : exposed(exchange, link, overlap) / slower);
+    }
+    for (std::size_t i = 0; i < shares.size(); ++i) {  // these go on while ranks wait for others
+      if (traffic_.exchanges[i].during != During::period) continue;
+      made_.exposed += std::max(shares[i] - made_.seconds(), 0.0);
+    }
+    step = made_.seconds();
+    for (double& share : shares) share = std::min(share / step, 1.0);
+  }
 }
 
 /// Whether each rank makes a part of each update.
@@ -307,7 +366,7 @@ Prediction Predictor::predict() {
     if (shards_updates()) made_.update /= ranks_.all();
     made_.messages = touching_seconds(planned_.profile, ranks_, examples, states_, planned_.model.layout().size(),
                                       traffic_.touched_floats);
-    for (const Exchange& exchange : traffic_.exchanges) add(exchange);
+    traits_of(way_.config.strategy).at_own_pace&& ranks_.hosts > 1 ? add_disturbed_exchanges() : add_exchanges();
   }
   made_.set_speed(planned_.profile, batch, examples);
   made_.memory_bytes = memory_of_rank(planned_, way_.config, ranks_);

@@ -230,6 +230,10 @@ void Profile::describe(ConfigVisitor& visitor) {
                  .meaning = "of the speed between hosts, what messages get while the ranks compute; 1: not measured",
                  .range = above(0).at_most(1)},
                 busy_link_share);
+  visitor.field({.name = "crowded_link_share",
+                 .meaning = "of that speed, what messages get while each host sends to all others; 1: not measured",
+                 .range = above(0).at_most(1)},
+                crowded_link_share);
   visitor.list({.name = "encoders", .meaning = "what compressing takes"}, encoders);
   std::set<std::string> names;
   for (const EncoderSpeed& encoder : encoders) names.insert(encoder.of);

@@ -77,10 +77,11 @@ struct SumCurve {
 
 /// What a compressed sum takes.
 struct EncoderSpeed {
-  std::string of = {};         ///< the way of training whose messages these are
-  double encode_ns = 0;        ///< to compress a float, on one core
-  double add_ns = 0;           ///< to add a message to a sum, for each float that it is about
-  double bytes_per_float = 0;  ///< of a message
+  static constexpr double kLeast = 1e-6;  ///< nanoseconds of what takes next to nothing
+  std::string of = {};                    ///< the way of training whose messages these are
+  double encode_ns = 0;                   ///< to compress a float, on one core
+  double add_ns = 0;                      ///< to add a message to a sum, for each float that it is about
+  double bytes_per_float = 0;             ///< of a message
   /// What sums over the ranks of a host, and over all ranks, add to a step, for each float; 0: not measured.
   double in_host_ns = 0, of_all_ns = 0;
   void describe(ConfigVisitor& visitor);
@@ -108,6 +109,8 @@ struct Profile {
   SumCurve sums_of_layers = {};
   Link in_host = {}, between_hosts = {};
   double busy_link_share = 1;  ///< of the speed between hosts, what messages get while the ranks compute
+  /// … and what they get while each host sends to all others. Both count for links whose speed is given, too.
+  double crowded_link_share = 1;
   std::vector<EncoderSpeed> encoders = {};
   double memory_mebibytes = 0;  ///< that a rank may take; 0: unknown
 
