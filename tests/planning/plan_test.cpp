@@ -179,10 +179,14 @@ TEST_CASE("a profile's text gives the same profile", "[plan]") {
   profile.encoders = {{"allreduce, bf16", 1.5, 0.5, 2}};
   profile.segments = {{1e-6, 2e-6}, {3e-6, 4e-6}, {5e-6, 6e-6}};
   profile.memory_mebibytes = 512;
+  profile.busy_link_share = 0.5;
+  profile.crowded_link_share = 0.75;
   const testing::ScratchFolder folder;
   const auto read = [&](const std::string& written) { return read_profile(folder.file("profile.toml", written)); };
   const std::string text = text_of(profile);
   CHECK(text_of(read(text)) == text);
+  CHECK(read(text).busy_link_share == 0.5);
+  CHECK(read(text).crowded_link_share == 0.75);
 
   const auto replaced = [&](const std::string& from, const std::string& to) {
     std::string changed = text;
@@ -197,10 +201,15 @@ TEST_CASE("a profile's text gives the same profile", "[plan]") {
   CHECK_THROWS_WITH(read(replaced("examples = [1.0, 2.0]", "examples = [2.0, 1.0]")), Catch::Contains("ascend"));
   CHECK_THROWS_WITH(read(replaced("forward = [1e-06, 2e-06]", "forward = [1e-06]")), Catch::Contains("segment"));
   CHECK_THROWS_WITH(read(replaced("memory_mebibytes = 512", "memory_mebibytes = -1")), Catch::Contains("memory"));
+  CHECK_THROWS_WITH(read(replaced("crowded_link_share = 0.75", "crowded_link_share = 0.0")),
+                    Catch::Contains("crowded_link_share"));
   CHECK_THROWS_AS(read("model = \"x\"\n"), ConfigError);
 }
 
-TEST_CASE("several hosts are measured, links between them included", "[plan]") {
+namespace {
+
+/// The profile of a small network, measured on hosts of so many threads as ranks.
+Profile measured_on_hosts(int hosts, int ranks_per_host) {
   const settings::Config config = settings::parse_config({.path = "net.toml",
                                                           .text = R"(
 name = "net"
@@ -212,15 +221,21 @@ train = { batch_size = 16, threads = 1 }
                                                           .overrides = {}});
   const testing::ScratchFolder folder;
   comm::run_as_threads(
-      4,
+      hosts * ranks_per_host,
       [&](comm::Communicator& world) {
         Log log(world.rank(), /*terminal=*/false);
         PlanOptions options{.data = SyntheticShape{.features = {.channels = 6, .height = 1, .width = 1}, .classes = 4}};
         options.save_profile = folder.path("profile.toml");
         plan(world, config, options, log);
       },
-      60, /*ranks_per_node=*/2);
-  const Profile profile = read_profile(folder.path("profile.toml"));
+      60, ranks_per_host);
+  return read_profile(folder.path("profile.toml"));
+}
+
+}  // namespace
+
+TEST_CASE("several hosts are measured, links between them included", "[plan]") {
+  const Profile profile = measured_on_hosts(2, 2);
   CHECK(profile.hosts == 2);
   CHECK(profile.ranks_per_host == 2);
   CHECK(profile.one_rank.examples == std::vector<double>{1, 2, 4, 8, 16});
@@ -237,4 +252,12 @@ train = { batch_size = 16, threads = 1 }
     CHECK(encoder.in_host_ns > 0);
     CHECK(encoder.of_all_ns > 0);
   }
+  CHECK(profile.crowded_link_share == 1);  // there is only one other host to send to
+}
+
+TEST_CASE("three hosts or more are measured while each sends to all others, too", "[plan]") {
+  const Profile profile = measured_on_hosts(3, 1);
+  CHECK(profile.hosts == 3);
+  CHECK(profile.crowded_link_share > 0);
+  CHECK(profile.crowded_link_share <= 1);
 }

@@ -173,30 +173,57 @@ class WaitingThread {
   std::thread thread_;
 };
 
-/// Gradients of some examples beside a thread that waits again and again, for each of some waits. While a message of
-/// another rank is awaited: between hosts, a thread of the communicator looks for it, too. Collective.
+/// Where a value is above the one before, both become their mean, and so on: the nearest values that do not ascend.
+void level_out_ascents(std::vector<double>& values) {
+  struct Level {
+    double sum = 0;
+    int count = 0;
+    double mean() const { return sum / count; }
+  };
+  std::vector<Level> levels;
+  for (const double value : values) {
+    levels.push_back({value, 1});
+    while (levels.size() > 1 && levels.back().mean() > levels[levels.size() - 2].mean()) {
+      const Level last = levels.back();
+      levels.pop_back();
+      levels.back() = {levels.back().sum + last.sum, levels.back().count + last.count};
+    }
+  }
+  auto value = values.begin();
+  for (const Level& level : levels) value = std::fill_n(value, level.count, level.mean());
+}
+
+/// Gradients of some examples beside a thread that waits again and again, for each of some waits; and without it, by
+/// turns: a machine is faster at some times. While a message of another rank is awaited: between hosts, a thread of the
+/// communicator looks for it, too. Longer waits cost less. Collective.
 WaitingCosts time_waiting(comm::Communicator& world, comm::Communicator& rank, const Measured& measured, int threads) {
   constexpr int kTag = 2;
   Log silent(world.rank(), /*terminal=*/false);
   std::byte sent{}, received{};
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
   TimedSteps steps(rank, alone(measured.config, threads, middle(measured.examples)), measured.inputs, silent);
-  double without = 0;
-  WaitingCosts costs{.seconds = {kWaits.begin(), kWaits.end()}, .factor = std::vector<double>(kWaits.size())};
+  std::array<double, kWaits.size()> without{}, beside{};
   for (int round = 0; round < kTries; ++round) {
-    world.barrier();
-    without += steps.parts().gradient;
-    const auto message = world.start_receive(std::span(&received, 1), before, kTag);
     for (std::size_t i = 0; i < kWaits.size(); ++i) {
       world.barrier();
-      const WaitingThread waiting(kWaits[i]);
-      costs.factor[i] += steps.parts().gradient;
+      without[i] += steps.parts().gradient;
+      const auto message = world.start_receive(std::span(&received, 1), before, kTag);
+      world.barrier();
+      {
+        const WaitingThread waiting(kWaits[i]);
+        beside[i] += steps.parts().gradient;
+      }
+      const auto sending = world.start_send(std::span(&sent, 1), next, kTag);
+      message->wait();
+      sending->wait();
     }
-    comm::RequestPtr sending = world.start_send(std::span(&sent, 1), next, kTag);
-    message->wait();
-    sending->wait();
   }
-  for (double& factor : costs.factor) factor = std::max(world.sum(factor / without) / world.size(), 1.0);
+  WaitingCosts costs{.seconds = {kWaits.begin(), kWaits.end()}, .factor = {}};
+  for (std::size_t i = 0; i < kWaits.size(); ++i) {
+    costs.factor.push_back(world.sum(beside[i] / without[i]) / world.size());
+  }
+  level_out_ascents(costs.factor);
+  for (double& factor : costs.factor) factor = std::max(factor, 1.0);
   return costs;
 }
 
