@@ -136,7 +136,7 @@ TEST_CASE("between hosts that keep their own pace, messages meet those of others
     return predict(network.planned(), way, {3, 1});
   };
   const double theta = 4 * 80 * sizeof(float) / 1000.0;  // seconds of it on a link
-  const auto slower = [](const Prediction& step) {
+  const auto speed = [](const Prediction& step) {
     const double busy = (step.gradient + step.update + step.messages) / step.seconds();
     return 1 - busy * (1 - 0.6);
   };
@@ -144,7 +144,7 @@ TEST_CASE("between hosts that keep their own pace, messages meet those of others
   // Two thirds of θ are pulled, and as much is pushed meanwhile. While a host pulls, others push to it for a share of
   // the time, and the other way round.
   const Prediction served = predicted("parameter_server");
-  const double alone = theta * 2 / 3 / 0.8 / slower(served), pull = served.exposed;
+  const double alone = theta * 2 / 3 / 0.8 / speed(served), pull = served.exposed;
   const double push = alone * (1 + pull / served.seconds());
   CHECK(pull == Approx(alone * (1 + push / served.seconds())).epsilon(1e-6));
   CHECK(push < served.seconds());
@@ -152,8 +152,8 @@ TEST_CASE("between hosts that keep their own pace, messages meet those of others
 
   // On three ranks, one makes two exchanges in a step, and half of the others' go to the same one.
   const Prediction gossip = predicted("gossip_async");
-  const double exchange = theta * (1 + 0.5) / slower(gossip);  // one is always under way: links have the most to do
-  CHECK(gossip.exposed == Approx(2 * (exchange - 0.6 * gossip.gradient / slower(gossip))).epsilon(1e-6));
+  const double exchange = theta * (1 + 0.5) / speed(gossip);  // one is always under way: links have the most to do
+  CHECK(gossip.exposed == Approx(2 * (exchange - 0.6 * gossip.gradient / speed(gossip))).epsilon(1e-6));
   CHECK(cost(profile, {2, 1}, {.pattern = Pattern::serve}).link == Approx(500));  // there is only one other host
 }
 

@@ -63,7 +63,8 @@ ExchangeCost Network::neighbours(const strategies::Exchange& exchange, double by
     for (int rank = 0; rank < own; ++rank) {  // of the first host: the others are like it
       for (const int to : exchange.receivers(round, rank)) (to < own ? receivers.inside : receivers.outside) += 1;
     }
-    const ExchangeCost cost = messages(receivers.inside * bytes, receivers.outside * bytes, static_cast<int>(receivers.outside));
+    const ExchangeCost cost =
+        messages(receivers.inside * bytes, receivers.outside * bytes, static_cast<int>(receivers.outside));
     mean.copying += cost.copying / exchange.rounds;
     mean.link += cost.link / exchange.rounds;
     mean.sent_bytes += cost.sent_bytes / exchange.rounds;

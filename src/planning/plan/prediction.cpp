@@ -323,7 +323,7 @@ void Predictor::add_disturbed_exchanges() {
   for (int round = 0; round < kRounds; ++round) {
     made_ = computing;
     const double busy = step > 0 ? std::min(made_.seconds() / step, 1.0) : 0;
-    const double slower = 1 - busy * (1 - planned_.profile.busy_link_share);
+    const double speed = 1 - busy * (1 - planned_.profile.busy_link_share);
     const Overlap overlap{.link_share = planned_.profile.busy_link_share,
                           .passes = made_.gradient,
                           .step = made_.gradient + made_.update};
@@ -332,9 +332,9 @@ void Predictor::add_disturbed_exchanges() {
       const Exchange& exchange = traffic_.exchanges[i];
       const ExchangeCost cost = cost_of(exchange);
       const double link = cost.link * (1 + met_on_link(before, i));
-      shares[i] = link / slower / exchange.every_steps;
+      shares[i] = link / speed / exchange.every_steps;
       made_.add(cost, exchange.every_steps,
-                exchange.during == During::period ? 0 : exposed(exchange, link, overlap) / slower);
+                exchange.during == During::period ? 0 : exposed(exchange, link, overlap) / speed);
     }
     for (std::size_t i = 0; i < shares.size(); ++i) {  // these go on while ranks wait for others
       if (traffic_.exchanges[i].during != During::period) continue;
