@@ -18,7 +18,8 @@
 namespace unisono {
 namespace {
 
-/// Computations on threads of this machine. Whoever waits for one makes it himself, if no thread has begun it yet.
+/// Computations on threads of this machine. Whoever waits for one makes it himself, if no thread has begun it yet; else
+/// he makes others meanwhile.
 class Computations {
  public:
   struct Job {
@@ -46,10 +47,25 @@ class Computations {
   void finish(Job& job) {
     std::unique_lock lock(mutex_);
     if (job.state == Job::State::waits) return make(job, lock);
-    done_.wait(lock, [&] { return job.state == Job::State::done; });
+    while (job.state != Job::State::done) {
+      if (const std::shared_ptr<Job> other = next()) {
+        make(*other, lock);
+      } else {
+        done_.wait(lock, [&] { return job.state == Job::State::done; });
+      }
+    }
   }
 
  private:
+  /// The first one that no thread has begun; null: there is none.
+  std::shared_ptr<Job> next() {
+    while (!jobs_.empty()) {
+      const std::shared_ptr<Job> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      if (job->state == Job::State::waits) return job;
+    }
+    return nullptr;
+  }
   void make(Job& job, std::unique_lock<std::mutex>& lock) {
     job.state = Job::State::runs;
     lock.unlock();
@@ -69,9 +85,7 @@ class Computations {
     while (true) {
       changed_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
       if (ends_) return;
-      const std::shared_ptr<Job> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      if (job->state == Job::State::waits) make(*job, lock);
+      if (const std::shared_ptr<Job> job = next()) make(*job, lock);
     }
   }
 
