@@ -1,8 +1,10 @@
 #include "unisono/base/virtual_runtime.hpp"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "unisono/base/clock.hpp"
@@ -74,6 +76,27 @@ TEST_CASE("computations are made on any number of threads, and take the time tha
       CHECK(ends[worker] == 20.0 * 2 * static_cast<double>(worker + 1));
     }
   }
+}
+
+TEST_CASE("who waits for a computation that another thread makes makes others meanwhile", "[virtual]") {
+  constexpr double kPatience = 20;  // seconds
+  VirtualRuntime runtime(2, cost);
+  std::atomic<bool> second_begins = false, was_seen = false;
+  runtime.run(
+      2,
+      [&](int worker) {
+        runtime.compute(1, [&, worker] {
+          if (worker == 1) {
+            second_begins = true;
+            return;
+          }
+          const Stopwatch watch;
+          while (!second_begins && watch.seconds() < kPatience) std::this_thread::yield();
+          was_seen = second_begins.load();
+        });
+      },
+      never_stuck);
+  CHECK(was_seen);
 }
 
 TEST_CASE("parts of a computation are handed on while it takes time", "[virtual]") {
