@@ -79,21 +79,26 @@ TEST_CASE("computations are made on any number of threads, and take the time tha
 }
 
 TEST_CASE("who waits for a computation that another thread makes makes others meanwhile", "[virtual]") {
-  constexpr double kPatience = 20;  // seconds
+  const auto wait_for = [](const std::atomic<bool>& happens) {
+    constexpr double kPatience = 20;  // seconds
+    const Stopwatch watch;
+    while (!happens && watch.seconds() < kPatience) std::this_thread::yield();
+    return happens.load();
+  };
   VirtualRuntime runtime(2, cost);
-  std::atomic<bool> second_begins = false, was_seen = false;
+  std::atomic<bool> first_begins = false, second_begins = false, was_seen = false;
   runtime.run(
       2,
       [&](int worker) {
-        runtime.compute(1, [&, worker] {
-          if (worker == 1) {
-            second_begins = true;
-            return;
-          }
-          const Stopwatch watch;
-          while (!second_begins && watch.seconds() < kPatience) std::this_thread::yield();
-          was_seen = second_begins.load();
-        });
+        if (worker == 0) {
+          runtime.compute(1, [&] {
+            first_begins = true;
+            was_seen = wait_for(second_begins);
+          });
+        } else {
+          wait_for(first_begins);  // on the other thread
+          runtime.compute(1, [&] { second_begins = true; });
+        }
       },
       never_stuck);
   CHECK(was_seen);
