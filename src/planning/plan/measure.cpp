@@ -44,7 +44,7 @@ constexpr double kSecondsOfSteps = 0.2;  // for which steps of one number of exa
 constexpr int kTries = 3;                // at each number, after the others': a machine is faster at some times
 constexpr int kRounds = 5;               // of which the median counts
 /// Of threads that wait for messages: steps of small models take the shortest one, periods of larger ones the longest.
-constexpr std::array kWaits = {0.0001, 0.0004, 0.0016, 0.0064, 0.0256};
+constexpr std::array kWaits = {0.0001, 0.0016, 0.0256};
 
 // Steps ---------------------------------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ class TimedSteps {
   /// A step with its update.
   double whole() { return trial_.run(steps_).seconds / count(); }
   /// The same, without what comes once after some steps: ranks at a pace of their own form one model then.
-  double one_more() { return std::max(trial_.run(5 * steps_).seconds - trial_.run(steps_).seconds, 0.0) / 4 / count(); }
+  double one_more() { return std::max(trial_.run(3 * steps_).seconds - trial_.run(steps_).seconds, 0.0) / 2 / count(); }
   struct Parts {
     double gradient = 0, update = 0;
   };
