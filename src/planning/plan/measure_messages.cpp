@@ -30,25 +30,34 @@ std::vector<double> sizes_of_sums(double most) {
   return sizes;
 }
 
+/// Seconds of one of so many exchanges that follow each other, on the slowest rank. Collective.
+double slowest_seconds(comm::Communicator& ranks, int times, const std::function<void()>& exchange) {
+  ranks.barrier();
+  const Stopwatch watch;
+  for (int i = 0; i < times; ++i) exchange();
+  std::array<double, 1> slowest = {watch.seconds() / times};
+  ranks.allreduce_max(std::span<double>(slowest));
+  return slowest[0];
+}
+
+/// The median of some rounds of them.
+double median_seconds(comm::Communicator& ranks, int times, const std::function<void()>& exchange) {
+  std::vector<double> rounds;
+  for (int round = 0; round < kRepeats; ++round) rounds.push_back(slowest_seconds(ranks, times, exchange));
+  return median_of(rounds);
+}
+
 SumCurve time_sums(comm::Communicator& group, double most_bytes, Allocator& memory) {
   SumCurve curve;
   Buffer values(static_cast<Index>(most_bytes / sizeof(float)), memory);
   for (const double bytes : sizes_of_sums(most_bytes)) {
     const auto span = values.view().first(static_cast<std::size_t>(bytes / sizeof(float)));
-    const auto time_of = [&](int calls) {
-      group.barrier();
-      const Stopwatch watch;
-      for (int i = 0; i < calls; ++i) group.allreduce_sum(span);
-      std::array<double, 1> slowest = {watch.seconds() / calls};
-      group.allreduce_max(std::span<double>(slowest));
-      return slowest[0];
-    };
+    const auto sum = [&] { group.allreduce_sum(span); };
     // Several calls follow each other, as those of steps do: links are slow at first.
-    const int calls = static_cast<int>(std::clamp(kSecondsOfSums / std::max(time_of(1), 1e-9), 1.0, 8.0));
-    std::vector<double> rounds;
-    for (int round = 0; round < kRepeats; ++round) rounds.push_back(time_of(calls));
+    const double first = std::max(slowest_seconds(group, 1, sum), 1e-9);
+    const int calls = static_cast<int>(std::clamp(kSecondsOfSums / first, 1.0, 8.0));
     curve.bytes.push_back(bytes);
-    curve.seconds.push_back(std::max(median_of(rounds), 1e-9));
+    curve.seconds.push_back(std::max(median_seconds(group, calls, sum), 1e-9));
   }
   return curve;
 }
@@ -70,16 +79,8 @@ Link time_ring(comm::Communicator& ring, double longest) {
   const auto most = static_cast<std::size_t>(std::clamp(longest, 1e6, 16e6)), less = most / 4;
   std::vector<std::byte> sent(most), received(most);
   const auto seconds = [&](std::size_t bytes, int times = 1) {
-    std::vector<double> rounds;
-    for (int round = 0; round < kRepeats; ++round) {
-      ring.barrier();
-      const Stopwatch watch;
-      for (int i = 0; i < times; ++i) pass_on(ring, std::span(sent).first(bytes), std::span(received).first(bytes));
-      std::array<double, 1> slowest = {watch.seconds() / times};
-      ring.allreduce_max(std::span<double>(slowest));
-      rounds.push_back(slowest[0]);
-    }
-    return median_of(rounds);
+    return median_seconds(ring, times,
+                          [&] { pass_on(ring, std::span(sent).first(bytes), std::span(received).first(bytes)); });
   };
   const double latency = seconds(kShort, kShortOnes), whole = std::max(seconds(most), 1e-9);
   const double more =
@@ -104,17 +105,8 @@ double time_crowded_link(comm::Communicator& ranks, const Link& ring, double lon
     }
     for (const comm::RequestPtr& request : requests) request->wait();
   };
-  std::vector<double> rounds;
-  for (int round = 0; round < kRepeats; ++round) {
-    ranks.barrier();
-    const Stopwatch watch;
-    for (int i = 0; i < kTimes; ++i) exchange();
-    std::array<double, 1> slowest = {watch.seconds() / kTimes};
-    ranks.allreduce_max(std::span<double>(slowest));
-    rounds.push_back(slowest[0]);
-  }
   const double alone = ring.latency() + static_cast<double>(bytes * others) / ring.bytes_per_second();
-  return std::min(alone / median_of(rounds), 1.0);
+  return std::min(alone / median_seconds(ranks, kTimes, exchange), 1.0);
 }
 
 /// The share of the speed between hosts that messages get while all ranks compute: sending takes time of their cores,

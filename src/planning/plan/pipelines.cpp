@@ -131,7 +131,7 @@ void PipelinePredictor::add_passes(double gradient) {
 void PipelinePredictor::add_passes(double alone, double together) {
   constexpr int kRounds = 10;
   double busy = 1;  // share of the others' time in which they compute
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < (together > alone ? kRounds : 1); ++round) {
     add_passes(alone + busy * (together - alone));
     busy = made_.gradient / (made_.gradient + made_.bubble + made_.boundaries);
   }

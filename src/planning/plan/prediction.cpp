@@ -318,22 +318,22 @@ double Predictor::met_on_link(const std::vector<double>& shares, std::size_t exc
 void Predictor::add_disturbed_exchanges() {
   constexpr int kRounds = 30;
   const Prediction computing = made_;
-  std::vector<double> shares(traffic_.exchanges.size(), 0);
+  const Overlap overlap{
+      .link_share = planned_.profile.busy_link_share, .passes = made_.gradient, .step = made_.gradient + made_.update};
+  std::vector<ExchangeCost> costs;
+  for (const Exchange& exchange : traffic_.exchanges) costs.push_back(cost_of(exchange));
+  std::vector<double> shares(costs.size(), 0);
   double step = 0;
   for (int round = 0; round < kRounds; ++round) {
     made_ = computing;
     const double busy = step > 0 ? std::min(made_.seconds() / step, 1.0) : 0;
     const double speed = 1 - busy * (1 - planned_.profile.busy_link_share);
-    const Overlap overlap{.link_share = planned_.profile.busy_link_share,
-                          .passes = made_.gradient,
-                          .step = made_.gradient + made_.update};
     const std::vector<double> before = shares;
     for (std::size_t i = 0; i < shares.size(); ++i) {
       const Exchange& exchange = traffic_.exchanges[i];
-      const ExchangeCost cost = cost_of(exchange);
-      const double link = cost.link * (1 + met_on_link(before, i));
+      const double link = costs[i].link * (1 + met_on_link(before, i));
       shares[i] = link / speed / exchange.every_steps;
-      made_.add(cost, exchange.every_steps,
+      made_.add(costs[i], exchange.every_steps,
                 exchange.during == During::period ? 0 : exposed(exchange, link, overlap) / speed);
     }
     for (std::size_t i = 0; i < shares.size(); ++i) {  // these go on while ranks wait for others
@@ -366,7 +366,11 @@ Prediction Predictor::predict() {
     if (shards_updates()) made_.update /= ranks_.all();
     made_.messages = touching_seconds(planned_.profile, ranks_, examples, states_, planned_.model.layout().size(),
                                       traffic_.touched_floats);
-    traits_of(way_.config.strategy).at_own_pace&& ranks_.hosts > 1 ? add_disturbed_exchanges() : add_exchanges();
+    if (strategy_->traits().at_own_pace && ranks_.hosts > 1) {
+      add_disturbed_exchanges();
+    } else {
+      add_exchanges();
+    }
   }
   made_.set_speed(planned_.profile, batch, examples);
   made_.memory_bytes = memory_of_rank(planned_, way_.config, ranks_);
