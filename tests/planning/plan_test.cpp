@@ -130,7 +130,7 @@ TEST_CASE("between hosts that keep their own pace, messages meet those of others
   profile.one_rank = profile.one_host = profile.all_hosts = {{1, 32}, {0.1, 3.2}, {0.1, 3.2}, {1e-12, 1e-12}};
   profile.busy_link_share = 0.6;
   profile.crowded_link_share = 0.8;
-  const PlannedNetwork network(profile);
+  PlannedNetwork network(profile);
   const auto predicted = [&](const std::string& kind) {
     const Way way{.name = kind, .config = PlannedNetwork::config({"strategy.kind=\"" + kind + "\""})};
     return predict(network.planned(), way, {3, 1});
@@ -150,11 +150,23 @@ TEST_CASE("between hosts that keep their own pace, messages meet those of others
   CHECK(push < served.seconds());
   CHECK(pull > 1.2 * alone);
 
-  // On three ranks, one makes two exchanges in a step, and half of the others' go to the same one.
+  // Half of the ranks wait for exchanges, and the others of three go to the same one half of the time; the rest of the
+  // ranks only compute.
   const Prediction gossip = predicted("gossip_async");
-  const double exchange = theta * (1 + 0.5) / speed(gossip);  // one is always under way: links have the most to do
-  CHECK(gossip.exposed == Approx(2 * (exchange - 0.6 * gossip.gradient / speed(gossip))).epsilon(1e-6));
+  const double free = gossip.gradient + gossip.update + gossip.messages;
+  const double waiting = 0.5 / (1 / gossip.seconds() - 0.5 / free), hidden = 0.6 * gossip.gradient / speed(gossip);
+  const double exchange = waiting - free + hidden;
+  CHECK(exchange == Approx(theta * (1 + 0.5 * std::min(exchange / waiting, 1.0)) / speed(gossip)).epsilon(1e-6));
+  CHECK(waiting > 2 * free);
   CHECK(cost(profile, {2, 1}, {.pattern = Pattern::serve}).link == Approx(500));  // there is only one other host
+
+  // Gradients take longer only while others compute, too.
+  const double alone_on_cores = served.gradient;
+  network.profile.all_hosts.gradient = network.profile.all_hosts.whole = {0.3, 9.6};
+  const Prediction shared = predicted("parameter_server");
+  const double busy = (shared.gradient + shared.update + shared.messages) / shared.seconds();
+  CHECK(busy < 1);
+  CHECK(shared.gradient == Approx(alone_on_cores * (1 + 2 * busy)).epsilon(1e-6));
 }
 
 TEST_CASE("compressed sums add to a step what was measured, or what they are made of and the rest of it", "[plan]") {

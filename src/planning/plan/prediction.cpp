@@ -165,7 +165,8 @@ class Predictor {
         strategy_(strategies::make_strategy(way.config.strategy)),
         states_(optim::optimizer_state_vectors(way.config.optimizer)),
         traffic_(*strategy_->traffic(planned.model, ranks.all(), states_, planned.data)),
-        encoder_(encoder_of(planned.profile, way)) {
+        encoder_(encoder_of(planned.profile, way)),
+        examples_(static_cast<double>(way.config.train.batch_size) / strategy_->workers(ranks.all())) {
     if (encoder_ != nullptr && encoder_->in_host_ns + encoder_->of_all_ns > 0) {
       traffic_.waits.clear();  // what they cost was timed, too
     }
@@ -183,7 +184,9 @@ class Predictor {
   }
   void add_exchanges();
   void add_disturbed_exchanges();
+  void share_waits();
   double late_start() const;
+  double lost_to_others() const;
   double met_on_link(const std::vector<double>& shares, std::size_t exchange) const;
   double exposed_of_buckets(const Exchange& exchange) const;
   bool shards_updates() const;
@@ -196,6 +199,7 @@ class Predictor {
   const int states_;
   strategies::Traffic traffic_;
   const EncoderSpeed* encoder_;
+  const double examples_;  ///< of a worker in a step
   Prediction made_;
 };
 
@@ -279,10 +283,16 @@ double Predictor::exposed_of_buckets(const Exchange& exchange) const {
   return std::max(sent - made_.gradient, 0.0);
 }
 
+/// Seconds by which a gradient takes longer while all ranks compute: they share cores and memory.
+double Predictor::lost_to_others() const {
+  const double together = computing_seconds(planned_.profile, ranks_, examples_, nullptr).gradient;
+  return std::max(together - computing_seconds(planned_.profile, {}, examples_, nullptr).gradient, 0.0);
+}
+
 /// Seconds of a gradient that are over when an exchange of neighbours begins, for which all of them must have begun:
 /// where ranks share cores, some begin only after another one's gradient.
 double Predictor::late_start() const {
-  const double alone = computing_seconds(planned_.profile, {}, static_cast<double>(made_.examples), nullptr).gradient;
+  const double alone = computing_seconds(planned_.profile, {}, examples_, nullptr).gradient;
   return alone * std::clamp(2 * (1 - alone / made_.gradient), 0.0, 1.0);  // one of two has begun late
 }
 
@@ -313,21 +323,30 @@ double Predictor::met_on_link(const std::vector<double>& shares, std::size_t exc
   return own.pattern == Pattern::serve ? others : 0;
 }
 
+/// Where some ranks wait for exchanges and the others do not, steps are dealt to whoever is free: `exposed` becomes what
+/// the mean over the ranks' speeds has.
+void Predictor::share_waits() {
+  if (traffic_.waiting_ranks == 1) return;
+  const double waiting = made_.seconds(), free = waiting - made_.exposed, share = traffic_.waiting_ranks;
+  made_.exposed = 1 / (share / waiting + (1 - share) / free) - free;
+}
+
 /// Where each rank keeps its own pace, its messages meet those of others at any time, and the others compute meanwhile.
 /// How often that happens depends on how long steps take: the solution is found by going on from one step to the next.
 void Predictor::add_disturbed_exchanges() {
   constexpr int kRounds = 30;
   const Prediction computing = made_;
-  const Overlap overlap{
-      .link_share = planned_.profile.busy_link_share, .passes = made_.gradient, .step = made_.gradient + made_.update};
   std::vector<ExchangeCost> costs;
   for (const Exchange& exchange : traffic_.exchanges) costs.push_back(cost_of(exchange));
   std::vector<double> shares(costs.size(), 0);
-  double step = 0;
+  double busy = 1;  // share of a rank's time in which it computes
   for (int round = 0; round < kRounds; ++round) {
     made_ = computing;
-    const double busy = step > 0 ? std::min(made_.seconds() / step, 1.0) : 0;
-    const double speed = 1 - busy * (1 - planned_.profile.busy_link_share);
+    made_.gradient -= (1 - busy) * lost_to_others();
+    const double computes = made_.seconds(), speed = 1 - busy * (1 - planned_.profile.busy_link_share);
+    const Overlap overlap{.link_share = planned_.profile.busy_link_share,
+                          .passes = made_.gradient,
+                          .step = made_.gradient + made_.update};
     const std::vector<double> before = shares;
     for (std::size_t i = 0; i < shares.size(); ++i) {
       const Exchange& exchange = traffic_.exchanges[i];
@@ -340,8 +359,9 @@ void Predictor::add_disturbed_exchanges() {
       if (traffic_.exchanges[i].during != During::period) continue;
       made_.exposed += std::max(shares[i] - made_.seconds(), 0.0);
     }
-    step = made_.seconds();
-    for (double& share : shares) share = std::min(share / step, 1.0);
+    for (double& share : shares) share = std::min(share / made_.seconds(), 1.0);
+    share_waits();
+    busy = std::min(computes / made_.seconds(), 1.0);
   }
 }
 
@@ -354,25 +374,25 @@ bool Predictor::shards_updates() const {
 }
 
 Prediction Predictor::predict() {
-  const int workers = strategy_->workers(ranks_.all());
-  const auto batch = static_cast<double>(way_.config.train.batch_size), examples = batch / workers;
+  const auto batch = static_cast<double>(way_.config.train.batch_size);
   made_.ranks = ranks_;
   made_.makes_serial_steps = traffic_.makes_serial_steps;
-  made_.examples = static_cast<Index>(std::ceil(examples));
-  const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, examples, &traffic_);
+  made_.examples = static_cast<Index>(std::ceil(examples_));
+  const ComputingSeconds computing = computing_seconds(planned_.profile, ranks_, examples_, &traffic_);
   made_.gradient = computing.gradient;
   made_.update = computing.update;
   if (ranks_.all() > 1) {
     if (shards_updates()) made_.update /= ranks_.all();
-    made_.messages = touching_seconds(planned_.profile, ranks_, examples, states_, planned_.model.layout().size(),
+    made_.messages = touching_seconds(planned_.profile, ranks_, examples_, states_, planned_.model.layout().size(),
                                       traffic_.touched_floats);
     if (strategy_->traits().at_own_pace && ranks_.hosts > 1) {
       add_disturbed_exchanges();
     } else {
       add_exchanges();
+      share_waits();
     }
   }
-  made_.set_speed(planned_.profile, batch, examples);
+  made_.set_speed(planned_.profile, batch, examples_);
   made_.memory_bytes = memory_of_rank(planned_, way_.config, ranks_);
   return made_;
 }
