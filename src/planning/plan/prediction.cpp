@@ -323,8 +323,8 @@ double Predictor::met_on_link(const std::vector<double>& shares, std::size_t exc
   return own.pattern == Pattern::serve ? others : 0;
 }
 
-/// Where some ranks wait for exchanges and the others do not, steps are dealt to whoever is free: `exposed` becomes what
-/// the mean over the ranks' speeds has.
+/// Where some ranks wait for exchanges and the others do not, steps are dealt to whoever is free. `exposed` becomes
+/// what the mean over the ranks' speeds has.
 void Predictor::share_waits() {
   if (traffic_.waiting_ranks == 1) return;
   const double waiting = made_.seconds(), free = waiting - made_.exposed, share = traffic_.waiting_ranks;
