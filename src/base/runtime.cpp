@@ -43,6 +43,8 @@ void Runtime::compute(std::int64_t, const std::function<void()>& work, double,
   hand_on([](double) {});
 }
 
+void Runtime::update(std::int64_t, const std::function<void()>& work) const { work(); }
+
 void Runtime::block(const void*) const { throw std::logic_error("threads of the machine wait by its own means"); }
 void Runtime::wake(const void*) const {}
 

@@ -23,7 +23,7 @@ namespace {
 class Computations {
  public:
   struct Job {
-    const std::function<void()>* work;
+    std::function<void()> work;
     enum class State { waits, runs, done } state = State::waits;
     std::exception_ptr error = {};
   };
@@ -71,7 +71,7 @@ class Computations {
     lock.unlock();
     std::exception_ptr error;
     try {
-      (*job.work)();
+      job.work();
     } catch (...) {
       error = std::current_exception();
     }
@@ -146,16 +146,24 @@ class VirtualRuntime::Scheduler {
     Worker& own = workers_[static_cast<std::size_t>(running().worker)];
     const double seconds = cost_(running().worker, examples, own.computations++);
     ++count_;
-    const auto job = std::make_shared<Computations::Job>(Computations::Job{&work});
-    computations_.begin(job);
-    const double begin = now();
-    const PassUntil pass_until = [&](double share) { sleep(begin + share * seconds - now()); };
+    const auto job = begin([&work] { work(); });
+    const double start = now();
+    const PassUntil pass_until = [&](double share) { sleep(start + share * seconds - now()); };
     pass_until(first);
-    computations_.finish(*job);
-    if (job->error) std::rethrow_exception(job->error);
+    finish(*job);
     if (!hand_on) return;
     hand_on(pass_until);
     pass_until(1);
+  }
+
+  std::shared_ptr<Computations::Job> begin(std::function<void()> work) {
+    auto job = std::make_shared<Computations::Job>(Computations::Job{std::move(work)});
+    computations_.begin(job);
+    return job;
+  }
+  void finish(Computations::Job& job) {
+    computations_.finish(job);
+    if (job.error) std::rethrow_exception(job.error);
   }
 
   void block(const void* key) {
@@ -272,6 +280,18 @@ class SimulatedWork final : public StartedWork {
   typename Scheduler::WorkPtr work_;
 };
 
+/// Work on threads of the machine.
+template <typename Scheduler, typename Job>
+class MachineWork final : public StartedWork {
+ public:
+  MachineWork(Scheduler& scheduler, std::shared_ptr<Job> job) : scheduler_(scheduler), job_(std::move(job)) {}
+  void join() override { scheduler_.finish(*job_); }
+
+ private:
+  Scheduler& scheduler_;
+  std::shared_ptr<Job> job_;
+};
+
 }  // namespace
 
 VirtualRuntime::VirtualRuntime(int threads, Cost cost, double seconds_per_update, double begin)
@@ -296,8 +316,14 @@ void VirtualRuntime::compute(std::int64_t examples, const std::function<void()>&
   scheduler_->compute(examples, work, first, hand_on);
 }
 
-void VirtualRuntime::pass_update(std::int64_t parameters) const {
-  if (seconds_per_update_ > 0) sleep(seconds_per_update_ * static_cast<double>(parameters));
+void VirtualRuntime::update(std::int64_t parameters, const std::function<void()>& work) const {
+  const auto job = scheduler_->begin([&work] { work(); });
+  sleep(seconds_per_update_ * static_cast<double>(parameters));
+  scheduler_->finish(*job);
+}
+
+std::shared_ptr<StartedWork> VirtualRuntime::begin(std::function<void()> work) const {
+  return std::make_shared<MachineWork<Scheduler, Computations::Job>>(*scheduler_, scheduler_->begin(std::move(work)));
 }
 
 void VirtualRuntime::run(int workers, const std::function<void(int)>& body, const std::function<void()>& stuck) {

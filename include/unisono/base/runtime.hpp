@@ -39,8 +39,8 @@ class Runtime : public Clock {
   /// computation's seconds, the work is done, and `hand_on` is called, which passes the rest of them between the parts.
   virtual void compute(std::int64_t examples, const std::function<void()>& work, double first,
                        const std::function<void(const PassUntil&)>& hand_on) const;
-  /// Lets the time pass that an update of so many parameters takes, if it has not passed by itself.
-  virtual void pass_update(std::int64_t /*parameters*/) const {}
+  /// Runs `work`, an update of so many parameters, as `compute` does a computation.
+  virtual void update(std::int64_t parameters, const std::function<void()>& work) const;
 
  private:
   friend class Condition;

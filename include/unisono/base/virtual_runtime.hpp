@@ -11,8 +11,8 @@ namespace unisono {
 /// Simulated time for many workers in one process. Each worker runs the code that it would run on a machine of its own,
 /// until that code sleeps, waits or computes; then another one goes on. All of them share one thread, and nothing
 /// happens at the same time: what comes first is decided by simulated time, and at the same time by who asked first. So
-/// a simulation gives the same result on any number of cores. Computations (`compute`) are really made, on threads
-/// beside it, from the simulated moment on at which they begin.
+/// a simulation gives the same result on any number of cores. Computations (`compute`, `update`) are really made, on
+/// threads beside it, from the simulated moment on at which they begin.
 ///
 /// A worker may start further work (`start`), which is simulated in the same way and belongs to it.
 class VirtualRuntime final : public Runtime {
@@ -35,7 +35,7 @@ class VirtualRuntime final : public Runtime {
   void compute(std::int64_t examples, const std::function<void()>& work) const override;
   void compute(std::int64_t examples, const std::function<void()>& work, double first,
                const std::function<void(const PassUntil&)>& hand_on) const override;
-  void pass_update(std::int64_t parameters) const override;
+  void update(std::int64_t parameters, const std::function<void()>& work) const override;
 
   /// Runs body(worker) for all workers in [0, workers), from the first simulated second on. Returns when all have
   /// ended. \param body must not throw \param stuck called where everybody waits and nothing will happen any more; it
@@ -53,6 +53,9 @@ class VirtualRuntime final : public Runtime {
   void block_until(const std::function<bool()>& done) const;
   /// Has the worker's blocked work look again.
   void poke(int worker) const;
+  /// Begins work that takes no simulated time, on a thread of this machine where one is free. Others go on meanwhile:
+  /// until `join`, nobody may use what it changes, or change what it reads.
+  std::shared_ptr<StartedWork> begin(std::function<void()> work) const;
   /// Computations so far.
   std::int64_t computations() const;
 

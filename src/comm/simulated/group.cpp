@@ -2,14 +2,41 @@
 
 #include <fmt/format.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 namespace unisono::comm::simulated {
 namespace {
 
-constexpr std::size_t kBufferedBytes = std::size_t{4} << 10;  ///< as MPI libraries do with messages of a few KiB
+constexpr std::size_t kBufferedBytes = std::size_t{4} << 10;     ///< as MPI libraries do with messages of a few KiB
+constexpr std::size_t kBytesForThreads = std::size_t{64} << 10;  ///< less is copied before another thread wakes up
+
+void copy(std::span<const std::byte> source, std::span<std::byte> target) {
+  std::memcpy(target.data(), source.data(), target.size());
+}
+
+/// Past the caches, which many workers' vectors do not fit into: what is overwritten need not be read first.
+void copy_long(std::span<const std::byte> source, std::span<std::byte> target) {
+#ifdef __SSE2__
+  constexpr std::size_t kVector = sizeof(__m128i);
+  const std::size_t past = reinterpret_cast<std::uintptr_t>(target.data()) % kVector;
+  const std::size_t head = std::min(past == 0 ? 0 : kVector - past, target.size());
+  copy(source.first(head), target.first(head));
+  source = source.subspan(head), target = target.subspan(head);
+  for (; target.size() >= kVector; source = source.subspan(kVector), target = target.subspan(kVector)) {
+    const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source.data()));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(target.data()), value);
+  }
+  _mm_sfence();  // other threads read it
+#endif
+  copy(source, target);
+}
 
 }  // namespace
 
@@ -119,9 +146,7 @@ RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int 
     take_buffered(*message, to);
   } else if (both) {
     carry(*message, from, to, [self = shared_from_this(), message, from, to] {
-      std::memcpy(message->target.data(), message->source.data(), message->target.size());
-      message->sent->finish();
-      message->received->finish();
+      self->deliver(*message);
       self->world_->runtime.poke(self->world_rank(from));
       self->world_->runtime.poke(self->world_rank(to));
     });
@@ -133,10 +158,21 @@ void Group::carry(const Message& message, int from, int to, std::function<void()
   world_->network.carry(world_rank(from), world_rank(to), message.source.size(), message.recorded, std::move(arrived));
 }
 
+void Group::deliver(const Message& message) {
+  if (message.source.size() < kBytesForThreads) {
+    copy(message.source, message.target);
+  } else {
+    message.sent->copying = message.received->copying =
+        world_->runtime.begin([source = message.source, target = message.target] { copy_long(source, target); });
+  }
+  message.sent->finish();
+  message.received->finish();
+}
+
 /// Hands a message to whoever has posted a receive for it, once it has arrived.
 void Group::take_buffered(Message& message, int to) {
   if (!message.has_arrived || !message.received || message.received->done) return;
-  if (!message.buffered.empty()) std::memcpy(message.target.data(), message.buffered.data(), message.buffered.size());
+  if (!message.buffered.empty()) copy(message.buffered, message.target);
   message.received->finish();
   world_->runtime.poke(world_rank(to));
 }
@@ -217,10 +253,12 @@ std::vector<std::size_t> Group::ReadySet::finish_some(const std::function<bool()
 }
 
 void Group::abandon(const Rendezvous& rendezvous) noexcept {
+  if (rendezvous.copying) rendezvous.copying->join();
   if (!rendezvous.done) world_->fail(fmt::format("a rank abandoned a {} that it had started", rendezvous.name));
 }
 
 void Group::check(const Rendezvous& rendezvous) const {
+  if (rendezvous.copying) rendezvous.copying->join();
   if (rendezvous.done && rendezvous.error.empty()) return;
   if (rendezvous.done) throw CommunicationError(rendezvous.error);
   throw PeerFailure(world_->failure);

@@ -45,6 +45,8 @@ struct Rendezvous {
   std::size_t arrived = 0;
   bool done = false;
   std::string error = {};  ///< why it cannot happen
+  /// Of a message's bytes, on a thread of the machine; it may go on after `done`. Null: they are where they belong.
+  std::shared_ptr<StartedWork> copying = {};
   /// Is told the number when it is done; null: nobody is.
   std::shared_ptr<std::vector<std::size_t>> told = {};
   std::size_t number = 0;
@@ -113,6 +115,7 @@ class Group : public Membership, public std::enable_shared_from_this<Group> {
   void check(const Rendezvous& rendezvous) const;
   bool is_over(const Rendezvous& rendezvous) const;
   void carry(const Message& message, int from, int to, std::function<void()> arrived);
+  void deliver(const Message& message);
   void take_buffered(Message& message, int to);
   double now() const { return world_->runtime.seconds(); }
 

@@ -129,8 +129,8 @@ void SingleReplica::evaluate(data::EvaluationSource& source, models::ModelState 
 
 void update_parameters(StepTerms& run, double learning_rate) {
   const Phase phase(run, run.seconds.optimizer);
-  run.optimizer->step(run.state.parameters, run.gradient, learning_rate);
-  run.runtime.pass_update(std::ssize(run.state.parameters));
+  run.runtime.update(std::ssize(run.state.parameters),
+                     [&] { run.optimizer->step(run.state.parameters, run.gradient, learning_rate); });
 }
 
 namespace {
@@ -180,12 +180,13 @@ data::Batch OwnSteps::make(MeanOver mean_over, double rate, bool keeps_gradient)
   const data::Batch batch = run_.replica.gradient_of_step(run_, mean_over, &pass);
   if (batch.rank_step_size == 0) return batch;
   const Phase phase(run_, run_.seconds.optimizer);
-  run_.runtime.pass_update(std::ssize(run_.state.parameters));
   gradient_is_whole_ = !pass.made();
   const std::vector<FloatRange> all = {{0, std::ssize(run_.state.parameters)}};
-  for (const FloatRange& range : pass.made() ? others_ : all) {
-    run_.optimizer->step_part(range.first, part(run_.state.parameters, range), part(View(run_.gradient), range));
-  }
+  run_.runtime.update(std::ssize(run_.state.parameters), [&] {
+    for (const FloatRange& range : pass.made() ? others_ : all) {
+      run_.optimizer->step_part(range.first, part(run_.state.parameters, range), part(View(run_.gradient), range));
+    }
+  });
   return batch;
 }
 

@@ -174,16 +174,16 @@ Push Server::push_of(Peer& from) const {
 void Server::apply(int worker) {
   const Push push = push_of(peer(worker));
   counters_.staleness[counters_.place_of(worker)].add(push.staleness);
-  shard_.apply(push);
-  wire_.runtime().pass_update(std::ssize(push.values));
+  wire_.runtime().update(std::ssize(push.values), [&] { shard_.apply(push); });
   acknowledge(worker);
 }
 
 void Server::apply_together() {
   std::vector<Push> pushes;
   for (int worker = 0; worker < segment_.active; ++worker) pushes.push_back(push_of(peer(worker)));
-  shard_.apply_together(pushes);
-  for (const Push& push : pushes) wire_.runtime().pass_update(std::ssize(push.values));
+  std::int64_t values = 0;
+  for (const Push& push : pushes) values += std::ssize(push.values);
+  wire_.runtime().update(values, [&] { shard_.apply_together(pushes); });
   std::erase_if(waiting_, [](const Turn& turn) { return turn.ask == Ask::push; });
   for (int worker = 0; worker < segment_.active; ++worker) {
     order_->record_or_follow({worker, true});
