@@ -104,6 +104,47 @@ TEST_CASE("who waits for a computation that another thread makes makes others me
   CHECK(was_seen);
 }
 
+TEST_CASE("updates take a time for each parameter, and others go on meanwhile", "[virtual]") {
+  constexpr double kSecondsOfParameter = 0.5;
+  for (const int threads : {1, 2, 4}) {
+    VirtualRuntime runtime(threads, cost, kSecondsOfParameter);
+    std::vector<int> updated(4), seen(4);
+    std::vector<double> ends;
+    runtime.run(
+        4,
+        [&](int worker) {
+          const auto own = static_cast<std::size_t>(worker);
+          runtime.update(4 - worker, [&updated, own] { updated[own] = 1; });
+          seen[own] = updated[own];
+          ends.push_back(runtime.seconds());
+        },
+        never_stuck);
+    CHECK(seen == std::vector<int>(4, 1));
+    CHECK(ends == std::vector<double>{0.5, 1, 1.5, 2});
+  }
+}
+
+TEST_CASE("work that takes no simulated time is done when it is joined, also twice", "[virtual]") {
+  for (const int threads : {1, 2, 4}) {
+    VirtualRuntime runtime(threads, cost);
+    std::vector<int> made(8), seen(8);
+    runtime.run(
+        8,
+        [&](int worker) {
+          const auto own = static_cast<std::size_t>(worker);
+          const auto begun = runtime.begin([&made, own] { ++made[own]; });
+          runtime.sleep(1);
+          begun->join();
+          begun->join();
+          seen[own] = made[own];
+        },
+        never_stuck);
+    CHECK(seen == std::vector<int>(8, 1));
+    CHECK(runtime.seconds() == 1);
+    CHECK(runtime.computations() == 0);
+  }
+}
+
 TEST_CASE("parts of a computation are handed on while it takes time", "[virtual]") {
   for (const int threads : {1, 3}) {
     VirtualRuntime runtime(threads, cost);

@@ -130,6 +130,33 @@ TEST_CASE("a long message waits until it is received, a short one does not", "[s
   });
 }
 
+TEST_CASE("long messages are whole when a receive or a send is over, on any number of threads", "[simulated]") {
+  constexpr std::size_t kBytes = (std::size_t{256} << 10) + 5;
+  const int threads = GENERATE(1, 2, 3);
+  const std::size_t from = GENERATE(std::size_t{0}, std::size_t{3}), to = GENERATE(std::size_t{0}, std::size_t{7});
+  VirtualRuntime runtime(threads, no_cost);
+  std::vector<int> wrong(4, 0);
+  run_simulated(runtime, 4, network(), [&](Communicator& world) {
+    const int next = (world.rank() + 1) % 4, previous = (world.rank() + 3) % 4;
+    std::vector<std::byte> sent(from + kBytes), received(to + kBytes);
+    for (int round = 0; round < 3; ++round) {
+      const auto value_of = [round](int rank, std::size_t i) {
+        return static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank * 3 + round));
+      };
+      for (std::size_t i = 0; i < kBytes; ++i) sent[from + i] = value_of(world.rank(), i);
+      const RequestPtr receive = world.start_receive(std::span(received).subspan(to), previous, 0);
+      RequestPtr send = world.start_send(std::span(sent).subspan(from), next, 0);
+      receive->wait();
+      for (std::size_t i = 0; i < kBytes; ++i) {
+        wrong[static_cast<std::size_t>(world.rank())] += received[to + i] != value_of(previous, i) ? 1 : 0;
+      }
+      if (round < 2) send->wait();
+      if (round == 2) runtime.sleep(10);  // it is over, and nobody asks
+    }
+  });
+  CHECK(wrong == std::vector<int>(4, 0));
+}
+
 TEST_CASE("messages arrive when those of a recorded run did", "[simulated]") {
   const std::vector<Arrival> times = {{.from = 0, .to = 1, .tag = 7, .seconds = 2},
                                       {.from = 0, .to = 1, .tag = 7, .seconds = 2.5},
