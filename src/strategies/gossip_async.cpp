@@ -81,19 +81,19 @@ class GossipAsync final : public Strategy {
     const Index n = model.layout().size();
     return static_cast<std::int64_t>(sizeof(float)) * n + PairExchange::extra_bytes(n);
   }
-  /// Over both kinds of epochs, half of the ranks begin averages, each one in a period of its steps.
+  /// In a period of all ranks, each takes part in one average, with a rank that is drawn; where even and odd ranks are
+  /// not equally many, those of which there are fewer take part in more.
   std::optional<Traffic> traffic(const models::Model& model, int ranks, int, const data::DatasetInfo&) const override {
     const Index n = model.layout().size();
-    const auto period = static_cast<double>(own_.period);
+    const int fewer = std::max(ranks / 2, 1);
+    const double period = static_cast<double>(own_.period) * fewer / std::max(ranks - fewer, 1);
     const Exchange pairs{
         .pattern = Pattern::neighbours, .floats = n, .every_steps = period, .during = During::gradient, .rounds = 0};
     // A rank waits for the answers of others, or for their questions; rank 0 deals the steps.
     const Wait exchanges{.per_step = 1 / period};
     const Wait deals{.threads = 1.0 / ranks, .per_step = static_cast<double>(ranks)};
-    return Traffic{.exchanges = {pairs},
-                   .touched_floats = static_cast<double>(n) * (1 + 3 / period),
-                   .waits = {exchanges, deals},
-                   .waiting_ranks = 0.5};
+    return Traffic{
+        .exchanges = {pairs}, .touched_floats = static_cast<double>(n) * (1 + 3 / period), .waits = {exchanges, deals}};
   }
 
  private:

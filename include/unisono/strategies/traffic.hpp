@@ -57,8 +57,6 @@ struct Traffic {
   /// Floats that a rank reads or writes in a step beyond the gradient and the optimizer's update.
   double touched_floats = 0;
   std::vector<Wait> waits = {};
-  /// Share of the ranks that wait for exchanges; the others answer them on a thread of their own, and make more steps.
-  double waiting_ranks = 1;
   /// Whether steps are those of the serial run, but for the order of sums.
   bool makes_serial_steps = false;
   /// Whether a rank makes its steps as one rank by itself does, so that updates may be parts of the backward pass.

@@ -184,7 +184,6 @@ class Predictor {
   }
   void add_exchanges();
   void add_disturbed_exchanges();
-  void share_waits();
   double late_start() const;
   double lost_to_others() const;
   double met_on_link(const std::vector<double>& shares, std::size_t exchange) const;
@@ -323,14 +322,6 @@ double Predictor::met_on_link(const std::vector<double>& shares, std::size_t exc
   return own.pattern == Pattern::serve ? others : 0;
 }
 
-/// Where some ranks wait for exchanges and the others do not, steps are dealt to whoever is free. `exposed` becomes
-/// what the mean over the ranks' speeds has.
-void Predictor::share_waits() {
-  if (traffic_.waiting_ranks == 1) return;
-  const double waiting = made_.seconds(), free = waiting - made_.exposed, share = traffic_.waiting_ranks;
-  made_.exposed = 1 / (share / waiting + (1 - share) / free) - free;
-}
-
 /// Where each rank keeps its own pace, its messages meet those of others at any time, and the others compute meanwhile.
 /// How often that happens depends on how long steps take: the solution is found by going on from one step to the next.
 void Predictor::add_disturbed_exchanges() {
@@ -360,7 +351,6 @@ void Predictor::add_disturbed_exchanges() {
       made_.exposed += std::max(shares[i] - made_.seconds(), 0.0);
     }
     for (double& share : shares) share = std::min(share / made_.seconds(), 1.0);
-    share_waits();
     busy = std::min(computes / made_.seconds(), 1.0);
   }
 }
@@ -389,7 +379,6 @@ Prediction Predictor::predict() {
       add_disturbed_exchanges();
     } else {
       add_exchanges();
-      share_waits();
     }
   }
   made_.set_speed(planned_.profile, batch, examples_);
