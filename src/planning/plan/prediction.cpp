@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/models/gradient_times.hpp"
@@ -186,7 +187,7 @@ class Predictor {
   void add_disturbed_exchanges();
   double late_start() const;
   double lost_to_others() const;
-  double met_on_link(const std::vector<double>& shares, std::size_t exchange) const;
+  double delay(const std::vector<double>& shares, std::size_t exchange) const;
   double exposed_of_buckets(const Exchange& exchange) const;
   bool shards_updates() const;
 
@@ -309,17 +310,24 @@ void Predictor::add_exchanges() {
   }
 }
 
-/// How many messages of other exchanges a message of one meets on its way, on average, where each rank keeps its own
-/// pace. \param shares of a rank's time in which it has a message of each exchange under way
-double Predictor::met_on_link(const std::vector<double>& shares, std::size_t exchange) const {
-  const Exchange& own = traffic_.exchanges[exchange];
-  if (own.pattern == Pattern::neighbours) {  // other hosts choose the same one
-    return shares[exchange] * (ranks_.hosts - 2) / std::max(ranks_.hosts - 1, 1);
+/// How many times as long as its cost says an exchange takes on average, where each rank keeps its own pace.
+/// \param shares of a rank's time in which it has a message of each exchange under way
+double Predictor::delay(const std::vector<double>& shares, std::size_t exchange) const {
+  const double own = shares[exchange];
+  const int hosts = ranks_.hosts;
+  switch (traffic_.exchanges[exchange].pattern) {
+    case Pattern::neighbours:  // other hosts choose the same one
+      return 1 + own * (hosts - 2) / std::max(hosts - 1, 1);
+    case Pattern::serve: {
+      // A pull meets what others push to this host's shard, and a push what others pull from it. The cost is that while
+      // all hosts make the same exchange.
+      const double others = std::accumulate(shares.begin(), shares.end(), -own);
+      const double crowded = hosts > 2 ? planned_.profile.crowded_link_share : 1;
+      return (1 + others) * crowded / (1 - own * (1 - crowded));
+    }
+    default:
+      return 1;
   }
-  // A pull meets what others push to this host's shard, and a push what others pull from it.
-  double others = 0;
-  for (std::size_t i = 0; i < shares.size(); ++i) others += i == exchange ? 0 : shares[i];
-  return own.pattern == Pattern::serve ? others : 0;
 }
 
 /// Where each rank keeps its own pace, its messages meet those of others at any time, and the others compute meanwhile.
@@ -341,7 +349,7 @@ void Predictor::add_disturbed_exchanges() {
     const std::vector<double> before = shares;
     for (std::size_t i = 0; i < shares.size(); ++i) {
       const Exchange& exchange = traffic_.exchanges[i];
-      const double link = costs[i].link * (1 + met_on_link(before, i));
+      const double link = costs[i].link * delay(before, i);
       shares[i] = link / speed / exchange.every_steps;
       made_.add(costs[i], exchange.every_steps,
                 exchange.during == During::period ? 0 : exposed(exchange, link, overlap) / speed);
