@@ -65,6 +65,16 @@ def old_lines(path, name):
     return [line for line in table.splitlines() if line.startswith("| ")][2:]
 
 
+def with_new_lines(old, new, cells):
+    """Lines of a table: old ones, but for those of a case that new ones have, too. A case is a line's first cells."""
+
+    def case(line):
+        return tuple(line.split("|")[1 : 1 + cells])
+
+    measured = {case(line) for line in new}
+    return [line for line in old if case(line) not in measured] + new
+
+
 def checked(arguments):
     """The arguments, with paths that hold in any folder; ends the script where there is no binary."""
     for key, value in vars(arguments).items():

@@ -24,6 +24,14 @@ class WriteBetweenMarkers(unittest.TestCase):
         expected = f"# Head\n<!-- one: begin -->\n| new |\n<!-- one: end -->\n{other}tail\n"
         self.assertEqual(self.path.read_text(), expected)
 
+    def test_new_lines_take_the_place_of_those_of_the_same_case(self):
+        head = "| model | ranks | error |\n| --- | --- | --- |\n"
+        old = ["| lenet | 1 | 5 % |", "| lenet | 2 | 6 % |"]
+        self.path.write_text(f"<!-- one: begin -->\ntitle\n\n{head}" + "\n".join(old) + "\n<!-- one: end -->\n")
+        self.assertEqual(peers.old_lines(self.path, "one"), old)
+        new = ["| lenet | 2 | 7 % |", "| mlp | 2 | 8 % |"]
+        self.assertEqual(peers.with_new_lines(old, new, cells=2), [old[0], *new])
+
     def test_a_file_without_them_is_refused_and_kept(self):
         self.path.write_text("<!-- one: begin -->\n")
         with self.assertRaisesRegex(SystemExit, "lacks the lines '<!-- one: begin -->' and '<!-- one: end -->'"):
