@@ -192,7 +192,8 @@ void GossipRank::adapt(const data::Batch& batch, double rate) {
   const parallel::Phase phase(run_, run_.seconds.optimizer);
   const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
   const auto scale = static_cast<float>(run_.communicator.size() * share);
-  run_.optimizer->step(own_.state.parameters, run_.gradient, rate, scale);
+  run_.runtime.update(std::ssize(own_.state.parameters),
+                      [&] { run_.optimizer->step(own_.state.parameters, run_.gradient, rate, scale); });
 }
 
 void Gossip::train(TrainContext& run) {

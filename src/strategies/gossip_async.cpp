@@ -193,7 +193,8 @@ void AsyncRank::adapt(const data::Batch& batch, double rate) {
   }();
   const parallel::Phase phase(run_, run_.seconds.optimizer);
   const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(batch.global_size);
-  run_.optimizer->step(theta(), run_.gradient, rate, static_cast<float>(averages_.ranks() * share));
+  const auto scale = static_cast<float>(averages_.ranks() * share);
+  run_.runtime.update(std::ssize(theta()), [&] { run_.optimizer->step(theta(), run_.gradient, rate, scale); });
   run_.backend.submit();
   counters_.staleness.add(averages_.count() - averages_when_read_);
 }

@@ -107,6 +107,29 @@ TEST_CASE("simulated seconds are those of the slowest rank's computations, and o
   CHECK(cost.computations == 20);
 }
 
+TEST_CASE("updates take simulated time, whatever the way of training", "[simulate]") {
+  const ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  for (const std::string kind : {"allreduce", "averaging", "gossip", "gossip_async", "gradient_sharing",
+                                 "parameter_server", "elastic_averaging"}) {
+    INFO(kind);
+    Parameters parameters;
+    const auto seconds = [&](const std::string& nanoseconds) {
+      SimulationCost cost;
+      simulated(
+          perceptron(points, {"simulation.ranks=2", "simulation.microseconds_per_example=1", "train.batch_size=8",
+                              "simulation.link_microseconds=1e-3", "simulation.link_mbit=1e9",
+                              "simulation.nanoseconds_per_update=" + nanoseconds, "strategy.kind=\"" + kind + "\""}),
+          &parameters, 1, &cost);
+      return cost.simulated_seconds;
+    };
+    // 10 steps of both ranks, each of which updates half of the parameters at least.
+    const double added = seconds("1e6") - seconds("0"), of_update = 1e-3 * static_cast<double>(parameters.size());
+    CHECK(added > 0.99 * 10 * of_update / 2);
+    CHECK(added < 1.01 * 20 * of_update);
+  }
+}
+
 TEST_CASE("sums of the last layers begin while the first ones still compute", "[simulate]") {
   const ScratchFolder folder;
   const std::string points = testing::make_points(folder);

@@ -93,7 +93,7 @@ void ShardedUpdate::step_slices(double learning_rate) {
   run_.optimizer->begin_step(learning_rate);
   for (const Piece& piece : pieces_) {
     const Phase phase(run_, run_.seconds.optimizer);
-    step_part(piece.slice, piece.begin);
+    run_.runtime.update(piece.slice.last - piece.slice.first, [&] { step_part(piece.slice, piece.begin); });
     gathers.push_back(run_.communicator.start_all_gather(part(run_.state.parameters, piece.bucket)));
   }
   const Phase phase(run_, run_.seconds.exposed_communication);
@@ -110,7 +110,9 @@ void ShardedUpdate::step_shard(double learning_rate) {
       pack(theta, own_, theta);
     }
     const FloatRange shard = own_.size() == 1 ? own_.front() : FloatRange{0, size_};
-    run_.optimizer->step(part(theta, shard), part(View(run_.gradient), shard), learning_rate);
+    run_.runtime.update(shard.last - shard.first, [&] {
+      run_.optimizer->step(part(theta, shard), part(View(run_.gradient), shard), learning_rate);
+    });
     if (own_.size() > 1) {
       move_back(theta, own_, size_);
       move_back(run_.gradient, own_, size_);

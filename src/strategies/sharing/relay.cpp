@@ -400,10 +400,12 @@ SharedUpdate SharingRank::compute(const Segment& segment) {
   const MutableView change = change_.view(), theta = run_.state.parameters;
   const double share =
       static_cast<double>(batch.rank_step_size) / static_cast<double>(std::max<Index>(1, batch.global_size));
-  run_.backend.memory().copy(theta, change);
-  run_.optimizer->step(change, run_.gradient, share * run_.schedule.rate(segment.step_at(clock_)));
-  run_.backend.axpby(-1, theta, 1, change);
-  run_.backend.axpby(1, change, 1, residual_);
+  run_.runtime.update(std::ssize(theta), [&] {
+    run_.backend.memory().copy(theta, change);
+    run_.optimizer->step(change, run_.gradient, share * run_.schedule.rate(segment.step_at(clock_)));
+    run_.backend.axpby(-1, theta, 1, change);
+    run_.backend.axpby(1, change, 1, residual_);
+  });
   ++clock_;
   ++steps_;
   examples_ += batch.rank_step_size;
