@@ -335,13 +335,14 @@ double Predictor::delay(const std::vector<double>& shares, std::size_t exchange)
 void Predictor::add_disturbed_exchanges() {
   constexpr int kRounds = 30;
   const Prediction computing = made_;
+  const double lost = lost_to_others();
   std::vector<ExchangeCost> costs;
   for (const Exchange& exchange : traffic_.exchanges) costs.push_back(cost_of(exchange));
   std::vector<double> shares(costs.size(), 0);
   double busy = 1;  // share of a rank's time in which it computes
   for (int round = 0; round < kRounds; ++round) {
     made_ = computing;
-    made_.gradient -= (1 - busy) * lost_to_others();
+    made_.gradient -= (1 - busy) * lost;
     const double computes = made_.seconds(), speed = 1 - busy * (1 - planned_.profile.busy_link_share);
     const Overlap overlap{.link_share = planned_.profile.busy_link_share,
                           .passes = made_.gradient,
