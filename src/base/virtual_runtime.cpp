@@ -317,9 +317,9 @@ void VirtualRuntime::compute(std::int64_t examples, const std::function<void()>&
 }
 
 void VirtualRuntime::update(std::int64_t parameters, const std::function<void()>& work) const {
-  const auto job = scheduler_->begin([&work] { work(); });
+  const auto begun = begin([&work] { work(); });
   sleep(seconds_per_update_ * static_cast<double>(parameters));
-  scheduler_->finish(*job);
+  begun->join();
 }
 
 std::shared_ptr<StartedWork> VirtualRuntime::begin(std::function<void()> work) const {
