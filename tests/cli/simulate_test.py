@@ -72,6 +72,12 @@ class Simulate(BinaryTest):
         self.assertIn("timeline.json is damaged", page)
         self.assertIn("failures.json is damaged", page)
 
+    def test_a_rank_whose_averages_are_always_under_way_makes_its_steps_between_them(self):
+        own = settings("strategy.kind=gossip_async", "train.batch_size=8", "train.report_every_steps=100")
+        self.simulate("run", *own, *settings("train.epochs=1"), *ranks(3, "simulation.link_mbit=1"))
+        steps = self.summary("run")["gossip"]["rank_steps"]
+        self.assertGreater(steps[1], 0.9 * max(steps), steps)  # it answers the two others
+
     def test_a_slower_link_takes_longer_and_changes_no_bit_of_a_step(self):
         own = settings("strategy.kind=allreduce", "train.report_every_steps=100")
         self.simulate("fast", *own, *ranks(8, "simulation.link_mbit=10000"))

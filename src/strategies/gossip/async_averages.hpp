@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,7 +50,9 @@ class Turns {
   /// Blocks until it is this event's turn. \throws PeerFailure after `end`
   [[nodiscard]] Turn take(const ServerEvent& event) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return has_ended_ || (!is_taken_ && order_.may_be_next(event)); });
+    const auto place = waiting_.insert(waiting_.end(), event);
+    changed_.wait(lock, [&] { return has_ended_ || (!is_taken_ && next() == place); });
+    waiting_.erase(place);
     if (has_ended_) throw comm::PeerFailure("another thread of this rank failed");
     order_.record_or_follow(event);
     is_taken_ = true;
@@ -62,6 +66,10 @@ class Turns {
   }
 
  private:
+  /// Who has waited for the longest time of those that may be next.
+  std::list<ServerEvent>::iterator next() {
+    return std::ranges::find_if(waiting_, [&](const ServerEvent& event) { return order_.may_be_next(event); });
+  }
   void give_back() {
     const std::lock_guard lock(mutex_);
     is_taken_ = false;
@@ -71,6 +79,7 @@ class Turns {
   mutable std::mutex mutex_;
   Condition changed_;
   EventOrder order_;
+  std::list<ServerEvent> waiting_;  ///< in the order in which they came
   bool is_taken_ = false, has_ended_ = false;
 };
 
