@@ -272,18 +272,17 @@ class Hogwild final : public Strategy {
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool has_workers(const models::Model& model) const override { return model.in_place() == nullptr; }
-  std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override {
-    return ParameterAverage::bytes(model, settings_.merge, ranks) + meter_bytes(model) + worker_bytes(model, states);
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
+    return ParameterAverage::bytes(model, settings_.merge, ranks) + meter_bytes(model) + read_bytes(model);
   }
   std::optional<Traffic> traffic(const models::Model& model, int ranks, int states,
                                  const data::DatasetInfo&) const override;
 
  private:
-  /// Of threads that make steps of their own: θ twice and g of each, and the optimizer's state of all but the first.
-  std::int64_t worker_bytes(const models::Model& model, int states) const {
+  /// θ as each thread read it, where threads make steps of their own.
+  std::int64_t read_bytes(const models::Model& model) const {
     if (!has_workers(model)) return 0;
-    const std::int64_t threads = std::max<std::int64_t>(1, threads_);
-    return static_cast<std::int64_t>(sizeof(float)) * model.layout().size() * (3 * threads + (threads - 1) * states);
+    return static_cast<std::int64_t>(sizeof(float)) * model.layout().size() * std::max<std::int64_t>(1, threads_);
   }
   /// Of the meter of conflicts: 8 bytes a row, where several threads update it in place.
   std::int64_t meter_bytes(const models::Model& model) const {

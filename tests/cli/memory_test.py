@@ -37,6 +37,17 @@ layers = [
 """
 
 
+class MeasuredTest(BinaryTest):
+    def measured(self, *words):
+        """Its output, and the most memory that it took."""
+        with open(self.folder / "out.txt", "w") as out:
+            child = subprocess.Popen([BINARY, *words], cwd=self.folder, stdout=out)
+            _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        return (self.folder / "out.txt").read_text(), usage.ru_maxrss * 1024
+
+
 class TooLarge(BinaryTest):
     def test_info_tells_the_memory_of_a_model_that_no_machine_holds(self):
         self.write("large.toml", network(1_000_000))
@@ -85,7 +96,7 @@ kind = "serial"
 """
 
 
-class ManyFeatures(BinaryTest):
+class ManyFeatures(MeasuredTest):
     """Linear models of sparse rows, with far more columns than values."""
 
     COLUMNS = 30_000_000
@@ -102,15 +113,6 @@ class ManyFeatures(BinaryTest):
                 file[f"{group}/labels"] = random.integers(0, 2, 1000)
         self.write("wide.toml", WIDE)
 
-    def measured(self, *words):
-        """Its output, and the most memory that it took."""
-        with open(self.folder / "out.txt", "w") as out:
-            child = subprocess.Popen([BINARY, *words], cwd=self.folder, stdout=out)
-            _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        self.assertEqual(child.returncode, 0)
-        return (self.folder / "out.txt").read_text(), usage.ru_maxrss * 1024
-
     @without_sanitizer("a sanitizer needs memory of its own")
     def test_info_takes_little_memory_and_predicts_that_of_training(self):
         two_threads = ("--set", "strategy.kind=hogwild", "--set", "strategy.threads=2")
@@ -122,6 +124,24 @@ class ManyFeatures(BinaryTest):
             self.assertLess(needed, predicted / 0.9, json.loads(told)["memory"])
             self.assertGreater(needed, predicted / 1.1, json.loads(told)["memory"])
             self.assertGreater(needed, 2 * 4 * self.COLUMNS)  # θ, and its copy for a checkpoint
+
+
+class ThreadsWithModels(MeasuredTest):
+    @without_sanitizer("a sanitizer needs memory of its own")
+    def test_each_thread_that_makes_its_own_steps_has_activations(self):
+        layers = '[{ kind = "convolution", channels = 24, kernel = 3 }, { kind = "dense", units = 10 }]'
+        self.write("own.toml", f'name = "own"\ndata.path = "digits.h5"\noptimizer.learning_rate = 0.01\n'
+                   f'train = {{ epochs = 4, batch_size = 120 }}\n[model]\nkind = "network"\nlayers = {layers}\n')
+        of_threads = {}
+        for threads in (1, 3):
+            words = ("--set", "strategy.kind=hogwild", "--set", f"strategy.threads={threads}")
+            told, _ = self.measured("info", "own.toml", "--json", *words)
+            predicted = json.loads(told)["peak_memory_bytes"]
+            _, needed = self.measured("train", "own.toml", "--overwrite", *words)
+            self.assertLess(needed, predicted / 0.9, told)
+            self.assertGreater(needed, predicted / 1.1, told)
+            of_threads[threads] = needed
+        self.assertGreater(of_threads[3], of_threads[1] + 2 * 2 * 4 * 120 * 24 * 26 * 26)  # values and gradients
 
 
 class LimitedAddresses(BinaryTest):

@@ -22,14 +22,19 @@ TEST_CASE("as many steps are made at once as a rank has threads", "[plan]") {
   CHECK(made.efficiency == Approx(32 / made.seconds()));  // one rank takes a second for an example
   CHECK(!made.makes_serial_steps);
 
-  // Each thread has three vectors as long as θ, and all but the first an optimizer's state.
+  // Each thread has three vectors as long as θ, a model and a backend, and three batches; all but the first have an
+  // optimizer's state.
   Way one = way, momentum = way;
   one.config = PlannedNetwork::config({"strategy.kind=\"hogwild\""});
   momentum.config = PlannedNetwork::config({"strategy.kind=\"hogwild\"", "optimizer.momentum=0.9"});
   profile.threads = 1;
   const PlannedNetwork single(profile);
   const std::int64_t vector = network.model->layout().size() * std::int64_t{sizeof(float)};
-  CHECK(made.memory_bytes - predict_workers(single.planned(), one).memory_bytes == 2 * 3 * vector);
+  const std::int64_t of_one = predict_workers(single.planned(), one).memory_bytes;
+  constexpr std::int64_t kBatch = 32, kFloat = sizeof(float);
+  const std::int64_t batch = kFloat * kBatch * network.data.features.size();
+  const std::int64_t scratch = kFloat * network.backend->scratch_size();
+  CHECK(made.memory_bytes - of_one == 2 * (3 * vector + network.model->workspace_bytes(kBatch) + scratch + 3 * batch));
   CHECK(predict_workers(network.planned(), momentum).memory_bytes - made.memory_bytes >= 3 * vector);
 }
 

@@ -158,6 +158,13 @@ bool is_in_place(const MemoryContext& context) {
   return context.strategy.updates_in_place(context.model) || context.model.alternating() != nullptr;
 }
 
+/// The workers of a rank, each with a model, a backend and a source of its own: the rank's own model then only
+/// evaluates. 0: that one trains, too.
+std::int64_t workers_of_rank(const MemoryContext& context) {
+  if (context.strategy.has_workers(context.model)) return std::max<std::int64_t>(1, context.config.strategy.threads);
+  return std::ssize(context.strategy.housed_workers(context.rank, context.ranks));
+}
+
 /// Vectors of θ's size that the optimizer keeps; none where another method takes its place.
 std::int64_t optimizer_states(const MemoryContext& context) {
   const bool keeps = !is_in_place(context) && !context.config.whole_batch();
@@ -246,6 +253,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
   const bool table = context.data.kind == data::SetKind::table;
   const std::int64_t tokens = 2 * context.data.context;  // inputs and labels
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : tokens;
+  const std::int64_t workers = workers_of_rank(context), sources = std::max<std::int64_t>(1, workers);
+  const std::int64_t trained = model.workspace_bytes(batch), inferred = model.inference_workspace_bytes(evaluated);
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   std::vector<MemoryItem> items = {
       {"process, libraries, messages", context.process_bytes + kRunningBytes, /*once=*/true},
@@ -256,16 +265,19 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& of_run) {
       {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
                                       kFloat * n * reproducible_vectors(context.config, context.ranks) +
                                       copied_values_bytes(context)},
-      {"activations and their gradients",
-       std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
-      {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},
+      {"activations and their gradients", workers == 0 ? std::max(trained, inferred) : workers * trained + inferred},
+      {"scratch of the kernels", in_place ? 0 : sources * scratch_bytes(context, batch) + pass_bytes(context, batch)},
       {"examples", examples_bytes(context.config, context.data, context.ranks), /*once=*/true},
-      {"batches prepared", kFloat * (kPrefetchedBatches * example * (batch + evaluated) +
-                                     unmixed_examples(context, batch) * context.data.features.size())},
+      {"batches prepared", kFloat * (kPrefetchedBatches * example * (sources * batch + evaluated) +
+                                     sources * unmixed_examples(context, batch) * context.data.features.size())},
       {"checkpoint being written",
        checkpoint_bytes(context, states + shards) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
   if (const std::int64_t copies = copies_bytes(context, states + shards); copies > 0)
     items.push_back({"copies in memory", copies});
+  if (workers > 0) {
+    const std::int64_t vectors = (in_place ? 1 : 2) * workers + (workers - 1) * of_optimizer;
+    items.push_back({"parameters and gradients of the rank's workers", kFloat * n * vectors});
+  }
   if (const std::int64_t counted = counted_bytes(context); counted > 0)
     items.push_back({"counts and penalties of rows", counted});
   if (context.data.encoded) {
