@@ -121,7 +121,7 @@ double seconds_of(OperationKind kind, const PassSeconds& seconds) {
 class Simulator {
  public:
   Simulator(const Program& program, const SimulatedCosts& costs)
-      : program_(program), costs_(costs), free_(program.ranks.size(), 0) {
+      : program_(program), costs_(costs), free_(program.ranks.size(), 0), sent_(program.ranks.size(), 0) {
     const auto size = static_cast<std::size_t>(program.pieces()) * static_cast<std::size_t>(program.micro_batches);
     activations_.resize(size, 0);
     gradients_.resize(size, 0);
@@ -176,14 +176,17 @@ class Simulator {
     double& arrival = arrived(operation.kind, boundary, operation.micro_batch) = now;
     if (costs_.boundaries.empty() || program_.stage_of(*target) == program_.stage_of(piece)) return;
     const BoundaryCost& cost = costs_.boundaries[static_cast<std::size_t>(boundary)];
+    const auto sender = static_cast<std::size_t>(program_.stage_of(piece));
     const double bytes = share(operation) * cost.bytes;
-    arrival += cost.latency + bytes / cost.bandwidth;
-    result_.stages[static_cast<std::size_t>(program_.stage_of(piece))].bytes_sent += bytes;
+    sent_[sender] = std::max(sent_[sender], now) + bytes / cost.bandwidth;
+    arrival = sent_[sender] + cost.latency;
+    result_.stages[sender].bytes_sent += bytes;
   }
 
   const Program& program_;
   const SimulatedCosts& costs_;
   std::vector<double> free_;                     ///< [stages] when each is done with its last operation
+  std::vector<double> sent_;                     ///< [stages] when the last byte of each has left
   std::vector<double> activations_, gradients_;  ///< [boundary][micro-batch]
   Simulation result_;
 };

@@ -91,8 +91,8 @@ struct Simulation {
 };
 
 /// Predicts how a program runs: an operation starts when the one before it in its rank's list has ended and the message
-/// that it needs has arrived. A message leaves at the end of the pass that makes it and delays neither its sender nor
-/// other messages. O(operations).
+/// that it needs has arrived. A message leaves after the end of the pass that makes it and the messages that its sender
+/// has begun before, and does not delay its sender. O(operations).
 /// \pre as execution_order \throws std::logic_error naming an operation that would wait for ever
 Simulation simulate(const Program& program, const SimulatedCosts& costs);
 

@@ -81,6 +81,20 @@ TEST_CASE("a smaller micro-batch takes its share of the time and of the bytes", 
   CHECK(simulation.times[0][2].start == 8.5);  // 4.5 + 2 + the message's 2
 }
 
+TEST_CASE("messages of a stage leave one after the other", "[pipeline]") {
+  // Three micro-batches of a second, whose messages take four.
+  const SimulatedCosts costs{.pieces = {{1, 1, 1}, {1, 1, 1}}, .boundaries = {{100, 0.5, 25}}};
+  const Simulation simulation = simulate(gpipe_program(2, 3), costs);
+  CHECK(simulation.times[0][2].end == 3);  // sending holds nobody up
+  CHECK(simulation.times[1][0].start == 5.5);
+  CHECK(simulation.times[1][1].start == 9.5);
+  CHECK(simulation.times[1][2].start == 13.5);
+  // Gradients, each of two seconds, go back from 16.5 on.
+  CHECK(simulation.times[0][3].start == 21);
+  CHECK(simulation.times[0][4].start == 25);
+  CHECK(simulation.times[0][5].start == 29);
+}
+
 TEST_CASE("bytes are 2m boundaries for each cut between stages", "[pipeline]") {
   for (const PipelineCase& one : all_pipeline_cases()) {
     if (one.micro_batches % 5 != 0) continue;
