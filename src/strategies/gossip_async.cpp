@@ -81,19 +81,24 @@ class GossipAsync final : public Strategy {
     const Index n = model.layout().size();
     return static_cast<std::int64_t>(sizeof(float)) * n + PairExchange::extra_bytes(n);
   }
-  /// In a period of all ranks, each takes part in one average, with a rank that is drawn; where even and odd ranks are
-  /// not equally many, those of which there are fewer take part in more.
+  /// Of epochs in which more ranks begin averages than answer, where even and odd ones are not equally many.
   std::optional<Traffic> traffic(const models::Model& model, int ranks, int, const data::DatasetInfo&) const override {
     const Index n = model.layout().size();
-    const int fewer = std::max(ranks / 2, 1);
-    const double period = static_cast<double>(own_.period) * fewer / std::max(ranks - fewer, 1);
-    const Exchange pairs{
-        .pattern = Pattern::neighbours, .floats = n, .every_steps = period, .during = During::gradient, .rounds = 0};
+    const auto period = static_cast<double>(own_.period);
+    const int answer = std::max(ranks / 2, 1), begin = std::max(ranks - answer, 1);
+    const Exchange pairs{.pattern = Pattern::neighbours,
+                         .floats = n,
+                         .every_steps = period,
+                         .during = During::gradient,
+                         .begin = begin,
+                         .answer = answer};
     // A rank waits for the answers of others, or for their questions; rank 0 deals the steps.
     const Wait exchanges{.per_step = 1 / period};
     const Wait deals{.threads = 1.0 / ranks, .per_step = static_cast<double>(ranks)};
-    return Traffic{
-        .exchanges = {pairs}, .touched_floats = static_cast<double>(n) * (1 + 3 / period), .waits = {exchanges, deals}};
+    const double averages = 2.0 * begin / ranks / period;  // of a rank, in a step of all
+    return Traffic{.exchanges = {pairs},
+                   .touched_floats = static_cast<double>(n) * (1 + 3 * averages),
+                   .waits = {exchanges, deals}};
   }
 
  private:

@@ -154,10 +154,12 @@ TEST_CASE("between hosts that keep their own pace, messages meet those of others
   CHECK(push < served.seconds());
   CHECK(pull > 1.2 * theta * 2 / 3);
 
-  // On three ranks, one makes two exchanges in a step, and half of the others' go to the same one.
+  // Of three ranks, two begin exchanges, which the third one answers in turn.
   const Prediction gossip = predicted("gossip_async");
-  const double exchange = theta * (1 + 0.5) / speed(gossip);  // one is always under way: links have the most to do
-  CHECK(gossip.exposed == Approx(2 * (exchange - 0.6 * gossip.gradient / speed(gossip))).epsilon(1e-6));
+  const double exchange = gossip.exposed + 0.6 * gossip.gradient / speed(gossip);  // a part is hidden
+  CHECK(exchange == Approx(theta * (1 + exchange / gossip.seconds()) / speed(gossip)).epsilon(1e-6));
+  CHECK(exchange > 1.8 * theta);
+  CHECK(gossip.sent_bytes == Approx(2 * served.sent_bytes * 3 / 4));  // θ twice, where servers get 2/3 of it twice
   CHECK(cost(profile, {2, 1}, {.pattern = Pattern::serve}).link == Approx(500));  // there is only one other host
 
   // Gradients take longer only while others compute, too.

@@ -40,6 +40,9 @@ struct Exchange {
   int rounds = 0;  ///< of neighbours: exchanges after which they recur; 0: one neighbour is drawn for each exchange
   /// Of neighbours that recur: to whom a rank sends in a round.
   std::function<std::vector<int>(int round, int rank)> receivers = {};
+  /// Of neighbours of whom some begin exchanges, which the others answer one at a time: how many ranks. 0: each sends
+  /// by itself.
+  int begin = 0, answer = 0;
 };
 
 /// Waits of a rank's threads for messages while it computes. Together they take all of a step: when a message comes is

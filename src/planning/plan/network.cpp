@@ -55,7 +55,9 @@ ExchangeCost Network::neighbours(const strategies::Exchange& exchange, double by
   const int all = ranks_.all(), own = ranks_.per_host;
   if (exchange.rounds == 0) {  // with a rank that is drawn
     const double outside = static_cast<double>(all - own) / (all - 1);
-    return messages(own * (1 - outside) * bytes, own * outside * bytes, own);
+    ExchangeCost cost = messages(own * (1 - outside) * bytes, own * outside * bytes, own);
+    if (exchange.answer > 0) cost.sent_bytes *= static_cast<double>(exchange.begin) / exchange.answer;
+    return cost;
   }
   ExchangeCost mean;
   for (int round = 0; round < exchange.rounds; ++round) {

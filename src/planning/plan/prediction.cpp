@@ -314,15 +314,15 @@ void Predictor::add_exchanges() {
 /// \param shares of a rank's time in which it has a message of each exchange under way
 double Predictor::delay(const std::vector<double>& shares, std::size_t exchange) const {
   const double own = shares[exchange];
-  const int hosts = ranks_.hosts;
-  switch (traffic_.exchanges[exchange].pattern) {
-    case Pattern::neighbours:  // other hosts choose the same one
-      return 1 + own * (hosts - 2) / std::max(hosts - 1, 1);
+  const Exchange& one = traffic_.exchanges[exchange];
+  switch (one.pattern) {
+    case Pattern::neighbours:  // others call the same rank, which answers one of them after the other
+      return 1 + own * std::max(one.begin - 1, 0) / std::max(one.answer, 1);
     case Pattern::serve: {
       // A pull meets what others push to this host's shard, and a push what others pull from it. The cost is that while
       // all hosts make the same exchange.
       const double others = std::accumulate(shares.begin(), shares.end(), -own);
-      const double crowded = hosts > 2 ? planned_.profile.crowded_link_share : 1;
+      const double crowded = ranks_.hosts > 2 ? planned_.profile.crowded_link_share : 1;
       return (1 + others) * crowded / (1 - own * (1 - crowded));
     }
     default:
