@@ -168,6 +168,11 @@ void plan(comm::Communicator& world, const settings::Config& asked, const PlanOp
           "--grade compares with a run on its own hosts and data: leave --hosts, --write, --features and --vocabulary "
           "out");
     }
+    if (given.simulation.is_on()) {
+      throw ConfigError(
+          fmt::format("--grade {}: its ranks were simulated, but plan predicts real ones; name a run of unisono train",
+                      options.grade));
+    }
   }
   if (!options.noise.empty() && options.data) {
     throw ConfigError("--noise-scale reads the run's training examples: leave --features and --vocabulary out");
